@@ -14,8 +14,8 @@ import (
 	"dynosim/gocore/job"
 )
 
-// patience is how long Run waits for a cancelled run to stop by itself. A run that computes notices the cancellation within
-// milliseconds; one that is blocked reading a pipe never does, and is abandoned.
+// patience is how long Run waits for a cancelled run to stop by itself. A run that computes notices the cancellation
+// within milliseconds; one that is blocked reading a pipe never does, and is abandoned.
 const patience = 120 * time.Millisecond
 
 // A run is what an id names: its progress while it goes on, and its rows afterwards.
@@ -63,8 +63,8 @@ func Run(id int64, config string) (text string, err error) {
 	})
 }
 
-// Load reads a trace for several runs (see job.LoadTrace) and returns a description (job.Trace.JSON). The id names the trace until
-// Close. Load blocks and is cancelled as Run, and takes the one run of its id.
+// Load reads a trace for several runs (see job.LoadTrace) and returns a description (job.Trace.JSON). The id names the
+// trace until Close. Load blocks and is cancelled as Run, and takes the one run of its id.
 func Load(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	return perform(id, func(r *run) (string, error) {
@@ -79,8 +79,8 @@ func Load(id int64, config string) (text string, err error) {
 	})
 }
 
-// Foresee returns what is known of runs before they begin, as JSON text (see job.Foresee). It blocks and is cancelled as
-// Run, and takes the one run of its id.
+// Foresee returns what is known of runs before they begin, as JSON text (see job.Foresee). It blocks and is cancelled
+// as Run, and takes the one run of its id.
 func Foresee(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	return perform(id, func(r *run) (string, error) { return job.Foresee(config, &r.monitor) })
@@ -113,29 +113,29 @@ func Convert(id int64, config string) (text string, err error) {
 	return perform(id, func(r *run) (string, error) { return job.Convert(config, &r.monitor) })
 }
 
-// Inspect returns a description of a trace as JSON text (see job.Inspect). It blocks and is cancelled as Run, and takes the
-// one run of its id.
+// Inspect returns a description of a trace as JSON text (see job.Inspect). It blocks and is cancelled as Run, and takes
+// the one run of its id.
 func Inspect(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	return perform(id, func(r *run) (string, error) { return job.Inspect(config, &r.monitor) })
 }
 
-// Profile returns measured durations as JSON text (see job.Profile). It blocks and is cancelled as Run, and takes the one
-// run of its id.
+// Profile returns measured durations as JSON text (see job.Profile). It blocks and is cancelled as Run, and takes the
+// one run of its id.
 func Profile(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	return perform(id, func(*run) (string, error) { return job.Profile(config) })
 }
 
-// Calibrations returns what calibrations see of engines, as JSON text (see job.Calibrations). It blocks and is cancelled as Run,
-// and takes the one run of its id.
+// Calibrations returns what calibrations see of engines, as JSON text (see job.Calibrations). It blocks and is
+// cancelled as Run, and takes the one run of its id.
 func Calibrations(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	return perform(id, func(*run) (string, error) { return job.Calibrations(config) })
 }
 
-// ShippedCalibrations returns entries of the shipped calibration as JSON text (see job.ShippedCalibrations). It blocks and is
-// cancelled as Run, and takes the one run of its id.
+// ShippedCalibrations returns entries of the shipped calibration as JSON text (see job.ShippedCalibrations). It blocks
+// and is cancelled as Run, and takes the one run of its id.
 func ShippedCalibrations(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	return perform(id, func(*run) (string, error) { return job.ShippedCalibrations(config) })
@@ -201,8 +201,8 @@ func Column(id int64, name string) (data []byte, err error) {
 // separator stands before every row of a text column. JSON would take several times as long on both sides.
 const separator = "\x1e"
 
-// Strings returns a text column of a finished run: each row with the separator before it. A column in which a row contains the
-// separator, or characters that C strings cannot have, is returned as a JSON array instead.
+// Strings returns a text column of a finished run: each row with the separator before it. A column in which a row
+// contains the separator, or characters that C strings cannot have, is returned as a JSON array instead.
 func Strings(id int64, name string) (text string, err error) {
 	defer border.Guard(&err)
 	result, err := finished(id)
@@ -230,15 +230,15 @@ func Interrupts() (n int64) {
 	return interrupt.Count()
 }
 
-// RemoveDrafts deletes the incomplete files of the runs of this process. It is for a process that ends without waiting for its runs:
-// they complete no file afterwards.
+// RemoveDrafts deletes the incomplete files of the runs of this process. It is for a process that ends without waiting
+// for its runs: they complete no file afterwards.
 func RemoveDrafts() {
 	defer border.Quiet()
 	job.RemoveDrafts()
 }
 
-// Close forgets a run, its rows, and its files that are not in their places. A run that still goes on is not stopped by it; see
-// Cancel.
+// Close forgets a run, its rows, and its files that are not in their places. A run that still goes on is not stopped by
+// it; see Cancel.
 func Close(id int64) {
 	defer border.Quiet()
 	if result, err := finished(id); err == nil {

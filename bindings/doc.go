@@ -12,11 +12,11 @@
 //	Interrupts()                 how often Ctrl-C has interrupted the process
 //	RemoveDrafts()               before the process ends without waiting for its runs
 //
-// Convert, Inspect and Profile take the place of Run for work that is no replay: they convert a recording, describe a trace, or make
-// a table of measured durations.
+// Convert, Inspect and Profile take the place of Run for work that is no replay: they convert a recording, describe a
+// trace, or make a table of measured durations.
 //
-// Questions are for the AIC SDK, which is a Python package. Go never calls Python: Run or Answer returns the question while the run
-// waits, and Python answers with the next call.
+// Questions are for the AIC SDK, which is a Python package. Go never calls Python: Run or Answer returns the question
+// while the run waits, and Python answers with the next call.
 //
 // Package border has the rules of gopy. Breaking any of them would end the whole interpreter.
 package core

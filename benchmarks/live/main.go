@@ -1,5 +1,6 @@
-// Command live puts load on live workers, as a frontend would, and reports as JSON what it saw. It finds them in a folder of
-// file discovery, spreads streams over them, and replaces each stream that ends by another one until the time is over.
+// Command live puts load on live workers, as a frontend would, and reports as JSON what it saw. It finds them in a
+// folder of file discovery, spreads streams over them, and replaces each stream that ends by another one until the time
+// is over.
 package main
 
 import (

@@ -48,8 +48,8 @@ func NewCall(patience time.Duration) *Call {
 	}
 }
 
-// Start runs do on a goroutine of its own. It returns the result of do; or a question, after an Enquiry character, see Answer; or the
-// error that the call was cancelled. kind sorts the errors of do.
+// Start runs do on a goroutine of its own. It returns the result of do; or a question, after an Enquiry character, see
+// Answer; or the error that the call was cancelled. kind sorts the errors of do.
 func (c *Call) Start(kind func(error) string, do func() (string, error)) (string, error) {
 	c.mu.Lock()
 	again := c.started
@@ -130,6 +130,6 @@ func (c *Call) Ask(question string) (string, error) {
 // Cancel ends the wait of Start or Answer.
 func (c *Call) Cancel() { c.cancel.Do(func() { close(c.stopped) }) }
 
-// Over reports whether the work has ended, whether or not the call that waits for it has returned: it cannot while Python
-// answers a question.
+// Over reports whether the work has ended, whether or not the call that waits for it has returned: it cannot while
+// Python answers a question.
 func (c *Call) Over() bool { return c.over.Load() }

@@ -1,6 +1,6 @@
 // Package border has what the facades of gopy have in common. Each facade is an extension module of its own, with the
-// functions that gopy exports to Python: package core (dynamo._core._core) for replays, package live (dynamo._core._live)
-// for live workers, whose libraries a replay should not have to load.
+// functions that gopy exports to Python: package core (dynamo._core._core) for replays, package live
+// (dynamo._core._live) for live workers, whose libraries a replay should not have to load.
 //
 // A facade names a [Call] by an integer. The rules that follow from gopy:
 //

@@ -1,8 +1,8 @@
 // Package interrupt counts the Ctrl-C of a process whose signals belong to Python.
 //
-// Python interrupts only its main thread. A run in another thread has to stop, too, and learns of the interrupt here. A signal
-// handler in C counts; it is installed before that of Python and calls it afterwards, so that nothing changes for Python. os/signal
-// of Go cannot do that: it takes signals away from the earlier handler.
+// Python interrupts only its main thread. A run in another thread has to stop, too, and learns of the interrupt here. A
+// signal handler in C counts; it is installed before that of Python and calls it afterwards, so that nothing changes
+// for Python. os/signal of Go cannot do that: it takes signals away from the earlier handler.
 package interrupt
 
 /*
@@ -29,7 +29,8 @@ static void count(int number, siginfo_t *info, void *context) {
 	errno = error;
 }
 
-// watch_interrupts puts count before the handler of SIGINT, unless it is there or the signal is ignored or ends the process.
+// watch_interrupts puts count before the handler of SIGINT, unless it is there or the signal is ignored or ends the
+// process.
 static void watch_interrupts(void) {
 	struct sigaction now;
 	if (sigaction(SIGINT, NULL, &now) != 0) {

@@ -30,8 +30,8 @@ func Open() (id int64) {
 	return processes.Add(&workers{border.NewCall(math.MaxInt64), serve.NewStop()})
 }
 
-// Serve runs the live workers that config, a JSON object, describes (see serve.Run). It blocks until they have been asked
-// to end and have ended. An id serves once. It returns questions instead, and goes on with Answer.
+// Serve runs the live workers that config, a JSON object, describes (see serve.Run). It blocks until they have been
+// asked to end and have ended. An id serves once. It returns questions instead, and goes on with Answer.
 func Serve(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	w, err := processes.Find(id)

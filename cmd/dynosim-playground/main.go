@@ -22,8 +22,8 @@ func main() {
 	var ended *job.Result
 	js.Global().Set("dynosim", map[string]any{
 		"version": version,
-		// run carries out a run, see job.Run, and calls back with the kind of the error, "" for none, and a text: its message, or
-		// the result.
+		// run carries out a run, see job.Run, and calls back with the kind of the error, "" for none, and a text: its
+		// message, or the result.
 		"run": js.FuncOf(func(_ js.Value, args []js.Value) any {
 			if ended != nil {
 				ended.Close()

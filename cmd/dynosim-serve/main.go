@@ -1,5 +1,6 @@
-// Command dynosim-serve is python -m dynamo.mocker --standalone as one binary that needs no Python: an OpenAI-compatible server with
-// simulated engines. It has the same options; with --frontend it is that server before live workers.
+// Command dynosim-serve is python -m dynamo.mocker --standalone as one binary that needs no Python: an
+// OpenAI-compatible server with simulated engines. It has the same options; with --frontend it is that server before
+// live workers.
 package main
 
 import (

@@ -83,8 +83,8 @@ type Capacity struct {
 	Fraction  float64
 }
 
-// PoolBlocks estimates how many blocks the KV pool of one attention data-parallel rank has. The backend of the session must
-// have a Memory.
+// PoolBlocks estimates how many blocks the KV pool of one attention data-parallel rank has. The backend of the session
+// must have a Memory.
 func (c Client) PoolBlocks(s Session, of Capacity) (int, error) {
 	memory, _ := s.Config.Memory()
 	question := map[string]any{

@@ -39,7 +39,7 @@ var backends = map[string]struct {
 
 const otherVersion = "0.19.0"
 
-// Memory is how a backend is told the share of GPU memory for its KV pool.
+// Memory is the word by which a backend learns the share of GPU memory for its KV pool.
 type Memory struct {
 	Field    string // among the engine arguments
 	kind     string // as the SDK calls it
@@ -85,7 +85,8 @@ func (c Config) Name() string {
 // size is how many GPUs something is spread over. 0 is only allowed where nothing is predicted: see Check.
 var size = strictjson.Integer{Max: math.MaxInt32}
 
-// Fields are the keys of a description, in the order of the Python constructor. Engine arguments have them among others.
+// Fields are the keys of a description, in the order of the Python constructor. Engine arguments have them among
+// others.
 var Fields = []strictjson.Field{
 	{Name: "aic_backend", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true, Doc: "The engine: ``\"vllm\"``, ``\"sglang\"`` or ``\"trtllm\"``."},
 	{Name: "aic_system", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true, Doc: "The GPU, such as ``\"h200_sxm\"``."},
@@ -104,8 +105,8 @@ var Fields = []strictjson.Field{
 	{Name: "aic_comm_dtype", Type: strictjson.Text{}, Doc: "Data type of communication; None takes that of the model."},
 }
 
-// Parse reads the object that describes the session of a router. The warnings are for the user, one line each. Errors are
-// those of package strictjson, joined when there are several; none of them says which argument held the object.
+// Parse reads the object that describes the session of a router. The warnings are for the user, one line each. Errors
+// are those of package strictjson, joined when there are several; none of them says which argument held the object.
 func Parse(text string) (c Config, warnings []string, err error) {
 	o, err := strictjson.Decode(text, strictjson.Schema{Fields: Fields})
 	if err != nil {

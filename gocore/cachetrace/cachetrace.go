@@ -1,5 +1,5 @@
-// Package cachetrace logs the changes of the block pools of vLLM and TensorRT-LLM engines, one line for each batch of blocks
-// that is stored or evicted:
+// Package cachetrace logs the changes of the block pools of vLLM and TensorRT-LLM engines, one line for each batch of
+// blocks that is stored or evicted:
 //
 //	KV cache trace engine_type=vllm event=allocation ... free_blocks=2 active_blocks=2 inactive_blocks=0 ...
 //

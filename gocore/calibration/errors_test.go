@@ -2,8 +2,8 @@ package calibration
 
 import "testing"
 
-// TestMeasuredError: the error of an engine, model, GPU and precision is that of docs/accuracy.md, with the shipped profile or
-// without; what was not measured has none.
+// TestMeasuredError: the error of an engine, model, GPU and precision is that of docs/accuracy.md, with the shipped
+// profile or without; what was not measured has none.
 func TestMeasuredError(t *testing.T) {
 	for _, test := range []struct {
 		in         string

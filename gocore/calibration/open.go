@@ -10,8 +10,8 @@ import (
 	"dynosim/gocore/spelling"
 )
 
-// Calibrate sets the knobs of engine arguments that ask for it, and says which; words is "" if they do not. option is where the
-// arguments are from, for errors.
+// Calibrate sets the knobs of engine arguments that ask for it, and says which; words is "" if they do not. option is
+// where the arguments are from, for errors.
 func Calibrate(option string, args engineargs.Args) (calibrated engineargs.Args, words string, err error) {
 	at := args.Calibration
 	if at == "" {

@@ -45,8 +45,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestStages: each pool has a router with numbers of its own, and a queue policy among its engine arguments replaces that
-// of the router.
+// TestStages: each pool has a router with numbers of its own, and a queue policy among its engine arguments replaces
+// that of the router.
 func TestStages(t *testing.T) {
 	r, _, err := ParseRouting(mode(t, router.KVMode), `{}`, 1)
 	if err != nil {

@@ -51,8 +51,8 @@ type Pool struct {
 // routerStream is the stream of random numbers of the router of a single pool; below are those of the workload.
 const routerStream = 100
 
-// Stream returns the first stream of random numbers of the routers of one or two pools. A replay and a server that draw from the same ones send
-// equal requests to equal workers.
+// Stream returns the first stream of random numbers of the routers of one or two pools. A replay and a server that draw
+// from the same ones send equal requests to equal workers.
 func Stream(pools int) uint64 { return routerStream + uint64(pools-1) }
 
 // Stages describes the routers of a pool, or of prefill and decode workers. A queue policy among engine arguments

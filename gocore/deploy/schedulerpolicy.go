@@ -14,14 +14,15 @@ import (
 // errPolicy ends a run whose scheduler policy has failed.
 var errPolicy = errors.New("the scheduler policy failed")
 
-// Policies are the scheduler policies of all engines, whose rule is in Python. Questions are JSON objects with the key "scheduler";
-// its value is the pool: "", "prefill" or "decode".
+// Policies are the scheduler policies of all engines, whose rule is in Python. Questions are JSON objects with the key
+// "scheduler"; its value is the pool: "", "prefill" or "decode".
 //
 //	{"scheduler":"","why":"begin"}    the answer: {"next": true, "victim": false}, what is asked for at all
 //	{"scheduler":"","why":"next","worker":1,"now_ms":12.5,"requests":[7,512,0,0,0,0],"new":[{"id":7,"arrival_ms":3.0}]}
 //
-// Of each request there are id, prompt tokens, computed and generated tokens, blocks, and 1 if it was preempted. What is known of it
-// besides comes with the first question about it. The answer is a place; "failed" ends the run: who answers knows why.
+// Of each request there are id, prompt tokens, computed and generated tokens, blocks, and 1 if it was preempted. What
+// is known of it besides comes with the first question about it. The answer is a place; "failed" ends the run: who
+// answers knows why.
 type Policies struct {
 	ask          func(string) (string, error)
 	name         func(id int32) string
@@ -60,7 +61,7 @@ func (p *Policies) Err() error {
 	return p.failure
 }
 
-// About tells what routers hear of a request, and when it came to the deployment.
+// About tells what routers learn of a request, and when it came to the deployment.
 type About = func(engine.RequestID) (router.Request, float64)
 
 // Of makes the policy of a worker.

@@ -5,8 +5,8 @@ import "dynosim/gocore/speculation"
 // Accepted is how many drafts were accepted at each position.
 type Accepted [speculation.MaxDrafts]int
 
-// CountDrafts adds the accepted drafts of the pass to accepted, and returns the number of requests that drafted: each request with a
-// token in it did.
+// CountDrafts adds the accepted drafts of the pass to accepted, and returns the number of requests that drafted: each
+// request with a token in it did.
 func (p *Pass) CountDrafts(accepted *Accepted) (requests int) {
 	requests = p.Tokens
 	for _, burst := range p.Bursts {
@@ -26,8 +26,8 @@ type BurstCoaster interface {
 	// pass by pass, so this is for shells that need no more than Surplus. It must be called before the first request.
 	CoastWithBursts()
 
-	// Surplus lists what requests emitted beyond one token in each of the passes that were settled last. It is to be asked for
-	// right after Settle, and empty if nothing was.
+	// Surplus lists what requests emitted beyond one token in each of the passes that were settled last. It is to be asked
+	// for right after Settle, and empty if nothing was.
 	Surplus() []Surplus
 }
 

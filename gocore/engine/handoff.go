@@ -19,14 +19,14 @@ func (r Role) String() string { return roleNames[r] }
 // RoleNames lists the names of all roles, in their order.
 func RoleNames() []string { return roleNames[:] }
 
-// Source is an engine that computes prompts for other engines. It gets requests of one output token, with Hold set: that
-// token is not part of any answer, but it marks the end of the prompt.
+// Source is an engine that computes prompts for other engines. It gets requests of one output token, with Hold set:
+// that token is not part of any answer, but it marks the end of the prompt.
 //
 //	Add --passes--> in Pass.Held: KV held --ReleaseSource--> gone
 //	     \--passes--> in Pass.Rejected            \--CancelSource--> gone
 //
-// The two verbs may be called between passes only. They return what happened to the cache, which is visible at once; the
-// slice is valid until the next call of any method.
+// The two verbs may be called between passes only. They return what happened to the cache, which is visible at once;
+// the slice is valid until the next call of any method.
 type Source interface {
 	Engine
 

@@ -2,8 +2,8 @@ package engine
 
 import "math"
 
-// NextID returns the first id after last that no request has, for loops whose requests come and go without end. Ids count up; after the
-// largest one they begin again at 0.
+// NextID returns the first id after last that no request has, for loops whose requests come and go without end. Ids
+// count up; after the largest one they begin again at 0.
 func NextID[R any](last RequestID, requests map[RequestID]R) RequestID {
 	for {
 		if last == math.MaxInt32 {

@@ -2,8 +2,8 @@ package engine
 
 import "slices"
 
-// Parts says where the time of a pass went, and which requests take part. Its slices are valid until the next pass of the
-// same engine. The three durations add up to the length of the pass, but for rounding.
+// Parts says where the time of a pass went, and which requests take part. Its slices are valid until the next pass of
+// the same engine. The three durations add up to the length of the pass, but for rounding.
 type Parts struct {
 	PromptMs float64 // computing prompts
 	DecodeMs float64 // giving requests their next tokens
@@ -11,8 +11,8 @@ type Parts struct {
 
 	// Joined are the requests that begin to take part with this pass, or begin again after they were preempted.
 	Joined []RequestID
-	// LostAtStart are the requests that lose their KV when the pass starts and take no part in it, LostAtEnd those that take
-	// part and lose their KV afterwards. They wait again.
+	// LostAtStart are the requests that lose their KV when the pass starts and take no part in it, LostAtEnd those that
+	// take part and lose their KV afterwards. They wait again.
 	LostAtStart, LostAtEnd []RequestID
 	// Prompts are the requests that share PromptMs.
 	Prompts []PromptShare

@@ -2,8 +2,8 @@ package engine
 
 import "dynosim/gocore/handoff"
 
-// Traits are what shells have to know of an engine besides its interface. They follow from its arguments, and shells ask
-// for them instead of for the engine's name.
+// Traits are what shells have to know of an engine besides its interface. They follow from its arguments, and shells
+// ask for them instead of for the engine's name.
 type Traits struct {
 	// HandsOff tells that the engine is a Source as a prefill worker and a Destination as a decode worker.
 	HandsOff bool
@@ -13,8 +13,8 @@ type Traits struct {
 	Pulls bool
 
 	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart from
-	// the other workers of its pool, which changes how often it is asked for a pass that has no effect. Other engines may be
-	// simulated apart only until they have such a pass.
+	// the other workers of its pool, which changes how often it is asked for a pass that has no effect. Other engines may
+	// be simulated apart only until they have such a pass.
 	Independent bool
 
 	// CachesPrefixes tells that requests find blocks of earlier ones in the cache, so their blocks need names.

@@ -14,11 +14,12 @@ type Reporter interface {
 	Load() (waiting, running, activeBlocks int)
 }
 
-// Lockstep is the time that the ranks of an engine spent in common passes, summed over ranks, and how much of it each waited
-// for the slowest.
+// Lockstep is the time that the ranks of an engine spent in common passes, summed over ranks, and how much of it each
+// waited for the slowest.
 type Lockstep struct{ PassMs, WaitMs float64 }
 
-// Since returns the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.
+// Since returns the time after an earlier report of the same worker. An engine that has taken the place of another one
+// begins anew.
 func (l Lockstep) Since(earlier Lockstep) Lockstep {
 	if l.PassMs < earlier.PassMs {
 		return l
@@ -45,8 +46,8 @@ type LockstepReporter interface {
 // GroupUse is what the groups of layers of a hybrid KV cache have, and what requests wait for.
 type GroupUse struct {
 	Full, Others int // blocks in use by the group of full attention, and by the others
-	// How long the first request in line had no room while passes ran: as its blocks of full attention alone were more than there
-	// were, and as there was room for these but not for those of the other groups beside.
+	// How long the first request in line had no room while passes ran: as its blocks of full attention alone were more
+	// than there were, and as there was room for these but not for those of the other groups beside.
 	WaitFullMs, WaitOthersMs float64
 }
 
@@ -59,7 +60,8 @@ const (
 	OthersLack      // those of the other groups beside them
 )
 
-// LackOf returns what the first request in line lacks if it lacks blocks, and whether those of full attention alone are too many.
+// LackOf returns what the first request in line lacks if it lacks blocks, and whether those of full attention alone are
+// too many.
 func LackOf(lacks, full bool) Lack {
 	switch {
 	case full:
@@ -80,7 +82,8 @@ func (g *GroupUse) Wait(l Lack, ms float64) {
 	}
 }
 
-// Since returns the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.
+// Since returns the time after an earlier report of the same worker. An engine that has taken the place of another one
+// begins anew.
 func (g GroupUse) Since(earlier GroupUse) GroupUse {
 	if g.WaitFullMs < earlier.WaitFullMs || g.WaitOthersMs < earlier.WaitOthersMs {
 		return g
@@ -101,7 +104,8 @@ func (g GroupUse) Plus(more GroupUse) GroupUse {
 type GroupReporter interface {
 	Engine
 
-	// Groups is what they have now, and the time in passes so far, including the one that runs; false if there is one group only.
+	// Groups is what they have now, and the time in passes so far, including the one that runs; false if there is one
+	// group only.
 	Groups() (GroupUse, bool)
 }
 
@@ -114,8 +118,8 @@ type CoastReporter interface {
 	CoastWork() Phases
 }
 
-// Before returns the work of the pass that came passes passes before this one in the same coast: each sequence had a token less
-// for each of them.
+// Before returns the work of the pass that came passes passes before this one in the same coast: each sequence had a
+// token less for each of them.
 func (p Phases) Before(passes int) Phases {
 	p.DecodeKVTokens -= passes * p.DecodeRequests
 	return p
@@ -166,8 +170,8 @@ func (p *Phases) AddDecode(kvTokens int) {
 	p.DecodeKVVariance = p.decode.add(float64(kvTokens), p.DecodeRequests)
 }
 
-// spread is the state of Welford's online algorithm for the variance: the mean so far, and the sum of squared differences
-// from it.
+// spread is the state of Welford's online algorithm for the variance: the mean so far, and the sum of squared
+// differences from it.
 type spread struct{ mean, squares float64 }
 
 // add counts the n-th value and returns the population variance of all so far.
@@ -178,8 +182,8 @@ func (s *spread) add(value float64, n int) float64 {
 	return s.squares / float64(n)
 }
 
-// merge adds the state over m other values to that over n values and returns the population variance of all of them, by the
-// formula of Chan, Golub and LeVeque.
+// merge adds the state over m other values to that over n values and returns the population variance of all of them, by
+// the formula of Chan, Golub and LeVeque.
 func (s *spread) merge(n int, other spread, m int) float64 {
 	if m == 0 {
 		return s.squares / float64(max(1, n))

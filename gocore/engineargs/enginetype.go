@@ -30,8 +30,8 @@ var engineTypes = []TypeSpec{
 	TRTLLM: {Name: "trtllm", BlockSize: 32},
 }
 
-// AddEngineType makes engine_type accept another name. It is for the init functions of packages that bring an engine along,
-// which also add the engine to package worker, and panics if the name is taken.
+// AddEngineType makes engine_type accept another name. It is for the init functions of packages that bring an engine
+// along, which also add the engine to package worker, and panics if the name is taken.
 func AddEngineType(spec TypeSpec) EngineType {
 	if slices.Contains(engineTypeNames(), spec.Name) {
 		panic(fmt.Sprintf("engineargs: there are two engine types %q", spec.Name))

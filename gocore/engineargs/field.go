@@ -34,17 +34,18 @@ type field struct {
 	aic bool
 	// without names a field that leaves this one without effect, "" for none.
 	without string
-	// pool marks those of them that only the estimate of a KV pool uses, and backend is the AIC backend for which it does, "" for
-	// all.
+	// pool marks those of them that only the estimate of a KV pool uses, and backend is the AIC backend for which it does,
+	// "" for all.
 	pool    bool
 	backend string
 	// zeroIsUnset marks the counts of which 0 says the same as null.
 	zeroIsUnset bool
-	// instead is the value that a field without a default has if it is not given, nil if there is none or it depends on others.
+	// instead is the value that a field without a default has if it is not given, nil if there is none or it depends on
+	// others.
 	instead any
 
-	// What Python's classes do with the field: it cannot be given by position; they do not have it, only JSON has; it can be
-	// set in an existing object; capitals are accepted, too.
+	// What Python's classes do with the field: it cannot be given by position; they do not have it, only JSON has; it can
+	// be set in an existing object; capitals are accepted, too.
 	keywordOnly, jsonOnly, mutable, anyCase bool
 }
 
@@ -155,8 +156,9 @@ func (f field) inAnyCase() field {
 	return f
 }
 
-// Described returns the field of that name, or with a name such as "sglang.page_size" the member of an object, together with the
-// value that it has if it is not given and has no default: nil if there is none. An unknown name is a mistake in the program.
+// Described returns the field of that name, or with a name such as "sglang.page_size" the member of an object, together
+// with the value that it has if it is not given and has no default: nil if there is none. An unknown name is a mistake
+// in the program.
 func Described(name string) (f strictjson.Field, instead any) {
 	rows := table
 	if object, member, nested := strings.Cut(name, "."); nested {

@@ -6,9 +6,9 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// Filled returns an object that Parse accepts with its defaults filled in, so that Parse of it gives the same engine. Fields
-// that have no effect on an offline replay are left out unless they are given, and so is the size of a pool that is to
-// be estimated.
+// Filled returns an object that Parse accepts with its defaults filled in, so that Parse of it gives the same engine.
+// Fields that have no effect on an offline replay are left out unless they are given, and so is the size of a pool that
+// is to be estimated.
 func Filled(text string) (map[string]any, error) {
 	o, err := decode(text)
 	if err != nil {

@@ -11,13 +11,13 @@ type Groups struct {
 	Beside int  // how many there are
 	Linear bool // states of linear attention; otherwise sliding windows
 	Window int  // tokens
-	// Retention selects which of their blocks are registered: those at the end of a prompt (0), all (RetainAll), or, as a number of
-	// tokens, those at the end of a prompt and at each multiple of it.
+	// Retention selects which of their blocks are registered: those at the end of a prompt (0), all (RetainAll), or, as a
+	// number of tokens, those at the end of a prompt and at each multiple of it.
 	Retention int
 }
 
-// Run returns how many blocks a prefix needs at its end in each of the groups beside the first, so that a request can go on from there:
-// those that a window sees, or one state. A prefix of fewer blocks needs all of them.
+// Run returns how many blocks a prefix needs at its end in each of the groups beside the first, so that a request can
+// go on from there: those that a window sees, or one state. A prefix of fewer blocks needs all of them.
 func (g Groups) Run(blockSize int) int {
 	switch {
 	case g.Beside == 0:
@@ -28,8 +28,8 @@ func (g Groups) Run(blockSize int) int {
 	return (g.Window - 1 + blockSize - 1) / blockSize
 }
 
-// LayerGroups are the groups of layers of an engine beside the one of full attention, whether they share its pool, as vLLM's do, or have
-// one of their own, as SGLang's window. The zero value has none.
+// LayerGroups are the groups of layers of an engine beside the one of full attention, whether they share its pool, as
+// vLLM's do, or have one of their own, as SGLang's window. The zero value has none.
 type LayerGroups struct {
 	Beside int
 	Run    int // blocks that a prefix needs at its end in each of them
@@ -57,7 +57,8 @@ const (
 
 var groupKinds = []string{fullGroup, windowGroup, linearGroup}
 
-// maxGroups is the largest number of groups: a block has six bits for its own. maxGroupBlock bounds their blocks, in tokens.
+// maxGroups is the largest number of groups: a block has six bits for its own. maxGroupBlock bounds their blocks, in
+// tokens.
 const (
 	maxGroups     = 64
 	maxGroupBlock = 1 << 16
@@ -128,7 +129,8 @@ func checkGroups(o *strictjson.Object) error {
 	return nil
 }
 
-// checkGroup refuses a group that does not fit those before it: one of full attention comes first, the others are alike.
+// checkGroup refuses a group that does not fit those before it: one of full attention comes first, the others are
+// alike.
 func checkGroup(list []*strictjson.Object, i int) error {
 	kind := list[i].Text("type")
 	field := fmt.Sprintf("kv_cache_groups[%d].type", i)
@@ -155,8 +157,8 @@ func windowPool(o *strictjson.Object) WindowArgs {
 	return WindowArgs{Blocks: list[1].Int("num_blocks"), Tokens: list[1].Int("window")}
 }
 
-// checkWindowPool refuses groups that SGLang's rules are not known for: one of full attention comes first, and one with a
-// sliding window and a pool of its own may follow.
+// checkWindowPool refuses groups that SGLang's rules are not known for: one of full attention comes first, and one with
+// a sliding window and a pool of its own may follow.
 func checkWindowPool(o *strictjson.Object) error {
 	const name = "kv_cache_groups"
 	list, scheduler := o.Objects(name), named(o).name

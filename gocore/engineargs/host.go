@@ -38,7 +38,8 @@ type HostCacheArgs struct {
 	StoreThreshold int
 	// PromptOnly stores no generated tokens.
 	PromptOnly bool
-	// Shared makes all workers of the pool share the memory, which moves a block in SharedMsPerBlock, for one of them at a time.
+	// Shared makes all workers of the pool share the memory, which moves a block in SharedMsPerBlock, for one of them at a
+	// time.
 	Shared           bool
 	SharedMsPerBlock float64
 	// A copy takes latency and a time for each block.
@@ -48,12 +49,14 @@ type HostCacheArgs struct {
 	unsized    unsized
 }
 
-// unsized is what is known of a tier before the size of a token is: its own, in GB, and the speed of its copies, in GB/s.
+// unsized is what is known of a tier before the size of a token is: its own, in GB, and the speed of its copies, in
+// GB/s.
 type unsized struct{ gb, load, store float64 }
 
-// linkSpeeds are the presets of host_link: GB/s of one GPU in each direction, as the link transports them. PCI Express: transfers per
-// second times 16 lanes, less the encoding (128 of 130 bits for generations 3 to 5; 236 of 256 bytes of a flit for generation 6), by
-// PCI-SIG's base specifications. NVLink-C2C: half of the 900 GB/s that NVIDIA's Grace Hopper white paper has for both directions.
+// linkSpeeds are the presets of host_link: GB/s of one GPU in each direction, as the link transports them. PCI Express:
+// transfers per second times 16 lanes, less the encoding (128 of 130 bits for generations 3 to 5; 236 of 256 bytes of a
+// flit for generation 6), by PCI-SIG's base specifications. NVLink-C2C: half of the 900 GB/s that NVIDIA's Grace Hopper
+// white paper has for both directions.
 var linkSpeeds = []struct {
 	name string
 	gbs  float64

@@ -14,8 +14,8 @@ import (
 //
 //	{"engine": {"backend": "vllm", "block_size": 16, "timing_model": {"type": "polynomial"}}, "dp_size": 1, "dynamo": {"bootstrap_port": 1}}
 //
-// Flat turns it into the flat object that all else here knows. Fields of the flat form may stand beside "engine", for what only
-// this program has.
+// Flat turns it into the flat object that all else here knows. Fields of the flat form may stand beside "engine", for
+// what only this program has.
 
 // launched is a member of the nested form.
 type launched struct {
@@ -25,8 +25,8 @@ type launched struct {
 	harmless, reason string
 }
 
-// launchFields are the members that are not called as in the flat form, those of "engine" and "dynamo" that are, and those
-// that are refused.
+// launchFields are the members that are not called as in the flat form, those of "engine" and "dynamo" that are, and
+// those that are refused.
 var launchFields = append(append([]launched{
 	{path: "engine.backend", name: "engine_type"},
 	{path: "engine.kv_transfer_bytes_per_token", name: "kv_bytes_per_token"},

@@ -77,8 +77,8 @@ func TestNestedErrors(t *testing.T) {
 	}
 }
 
-// TestMaxModelLen checks that max_model_len limits prompt and output together, and that a prompt which leaves no room for output is
-// refused.
+// TestMaxModelLen checks that max_model_len limits prompt and output together, and that a prompt which leaves no room
+// for output is refused.
 func TestMaxModelLen(t *testing.T) {
 	args := parse1(t, `{"max_model_len": 260}`)
 	if got := args.Output(256, 10); got != 4 {

@@ -14,8 +14,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// reservedGiB is what vLLM needs of a GPU besides weights and KV cache: activations of the largest pass, CUDA graphs, libraries. It
-// measures that when it starts; published logs have 0.9 to 3.
+// reservedGiB is what vLLM needs of a GPU besides weights and KV cache: activations of the largest pass, CUDA graphs,
+// libraries. It measures that when it starts; published logs have 0.9 to 3.
 const reservedGiB = 2
 
 // gpuMemory is the memory that GPUs have for programs, in GiB, by the names of the AIC SDK.
@@ -33,9 +33,10 @@ const (
 	groupsField = "kv_cache_groups"
 )
 
-// Expand replaces what engine arguments say of a model by what follows from it: KV cache groups, block size, blocks, tensor
-// parallelism, the longest request. read returns the config.json at a path; without read, model_config is refused. Arguments without a model, those
-// that name all of this already, and those that are wrong in another way stay as they are.
+// Expand replaces what engine arguments say of a model by what follows from it: KV cache groups, block size, blocks,
+// tensor parallelism, the longest request. read returns the config.json at a path; without read, model_config is
+// refused. Arguments without a model, those that name all of this already, and those that are wrong in another way stay
+// as they are.
 func Expand(text string, read func(path string) ([]byte, error)) (string, error) {
 	flat, err := Flat(text)
 	if err != nil || !strings.Contains(flat, `"`+modelField) {

@@ -80,8 +80,8 @@ func TestModelErrors(t *testing.T) {
 	}
 }
 
-// TestModelsOfSGLang: the pool of the window layers has 0.8 tokens for each of the other one, and both take what there is. MiMo-V2-Flash logged
-// full_layer_tokens=375360, swa_layer_tokens=300288 with pages of 64.
+// TestModelsOfSGLang: the pool of the window layers has 0.8 tokens for each of the other one, and both take what there
+// is. MiMo-V2-Flash logged full_layer_tokens=375360, swa_layer_tokens=300288 with pages of 64.
 func TestModelsOfSGLang(t *testing.T) {
 	for _, c := range []struct {
 		text                        string

@@ -7,11 +7,12 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// staticShare is the part of a GPU that SGLang takes for weights and KV cache, its mem_fraction_static. Its default depends on the GPU and on
-// other settings; published logs of GPUs with 80 GB and more have 0.83 to 0.9.
+// staticShare is the part of a GPU that SGLang takes for weights and KV cache, its mem_fraction_static. Its default
+// depends on the GPU and on other settings; published logs of GPUs with 80 GB and more have 0.83 to 0.9.
 const staticShare = 0.88
 
-// settingsOfSGLang returns what follows from a model that SGLang serves: as many GPUs, doubled from 1, as its longest request needs.
+// settingsOfSGLang returns what follows from a model that SGLang serves: as many GPUs, doubled from 1, as its longest
+// request needs.
 func settingsOfSGLang(o *strictjson.Object, facts models.Facts, limits models.Limits) (map[string]any, error) {
 	ranks, most := intOrOne(o, "aic_tp_size"), intOrOne(o, "aic_tp_size")
 	if !o.Given("aic_tp_size") && !givesPool(o) {

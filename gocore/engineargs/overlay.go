@@ -7,7 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Overlay puts the members of one object of engine arguments over those of another. A base that is no object stays as it is.
+// Overlay puts the members of one object of engine arguments over those of another. A base that is no object stays as
+// it is.
 func Overlay(text, over string) (string, error) {
 	var base, more map[string]jsontext.Value
 	if err := json.Unmarshal([]byte(over), &more); err != nil {

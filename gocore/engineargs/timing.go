@@ -13,8 +13,8 @@ type TimingModel struct {
 	Name string // also in reports
 	// Needs is the field that describes the model, "" if it has none.
 	Needs string
-	// New makes a model from engine arguments that have been checked. It is nil for the polynomial, which clocks have built in,
-	// and for models that are loaded when a run starts.
+	// New makes a model from engine arguments that have been checked. It is nil for the polynomial, which clocks have
+	// built in, and for models that are loaded when a run starts.
 	New func(*strictjson.Object) timing.Model
 }
 
@@ -34,8 +34,8 @@ var timingModels = []TimingModel{
 	{Name: "aic", Needs: "aic_backend"},
 }
 
-// AddTimingModel makes timing_model accept another name. It is for the init functions of packages that bring a model along,
-// and panics if the name is taken.
+// AddTimingModel makes timing_model accept another name. It is for the init functions of packages that bring a model
+// along, and panics if the name is taken.
 func AddTimingModel(m TimingModel) {
 	if slices.Contains(timingModelNames(), m.Name) {
 		panic(fmt.Sprintf("engineargs: there are two timing models %q", m.Name))

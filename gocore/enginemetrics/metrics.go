@@ -1,5 +1,5 @@
-// Package enginemetrics has the metrics of simulated engines under the names that the engines themselves use, for live workers and for
-// the OpenAI-compatible server.
+// Package enginemetrics has the metrics of simulated engines under the names that the engines themselves use, for live
+// workers and for the OpenAI-compatible server.
 package enginemetrics
 
 import (
@@ -86,7 +86,8 @@ func New(r prometheus.Registerer, args engineargs.Args, perWorker bool) *Metrics
 	return m
 }
 
-// registered returns a histogram that all engines of a process share, whatever their type: the one that is registered already, if any.
+// registered returns a histogram that all engines of a process share, whatever their type: the one that is registered
+// already, if any.
 func registered(r prometheus.Registerer, h prometheus.Histogram) prometheus.Histogram {
 	var already prometheus.AlreadyRegisteredError
 	switch err := r.Register(h); {
@@ -166,7 +167,8 @@ type LoadMetrics struct {
 	tokens           *tokenCounters
 }
 
-// LoadChanged shows the load after a pass, or after requests were cancelled. It must not be called from two goroutines at once.
+// LoadChanged shows the load after a pass, or after requests were cancelled. It must not be called from two goroutines
+// at once.
 func (m *LoadMetrics) LoadChanged(l Load) {
 	m.running.Set(float64(l.Running))
 	m.waiting.Set(float64(l.Waiting))

@@ -11,8 +11,8 @@ import (
 
 // TokenCounts are numbers of tokens since the start of a rank.
 type TokenCounts struct {
-	// LookedUp are the tokens of prompts that were looked up in the prefix cache, at their first admission; Cached are those
-	// of them that were found. Both are 0 without prefix caching.
+	// LookedUp are the tokens of prompts that were looked up in the prefix cache, at their first admission; Cached are
+	// those of them that were found. Both are 0 without prefix caching.
 	LookedUp, Cached int
 	// Prompt are the tokens of prompts whose computation has ended with a first token, Generated those of answers.
 	Prompt, Generated int

@@ -2,8 +2,8 @@ package faults
 
 import "math/rand/v2"
 
-// Clock draws when a fault happens, how long it lasts and which workers it hits. Each fault has one for each worker place
-// that it hits by itself, so that faults of one worker do not depend on those of others.
+// Clock draws when a fault happens, how long it lasts and which workers it hits. Each fault has one for each worker
+// place that it hits by itself, so that faults of one worker do not depend on those of others.
 type Clock struct{ rng *rand.Rand }
 
 // NewClock returns the clock of a fault, by its number in the script. Place is below 0 for a fault that draws its

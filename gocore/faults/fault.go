@@ -18,12 +18,13 @@ const (
 	Partition   Kind = "partition"    // a worker goes on, and cannot be reached
 	LinkSlow    Kind = "link_slow"    // transfers of KV take Factor times as long
 	LinkDown    Kind = "link_down"    // transfers of KV stand still
-	EventsLost  Kind = "events_lost"  // the router does not hear of changes of caches
-	RouterStale Kind = "router_stale" // the router hears of them late
+	EventsLost  Kind = "events_lost"  // the router does not learn of changes of caches
+	RouterStale Kind = "router_stale" // the router learns of them late
 	ColdStart   Kind = "cold_start"   // start-ups take Factor times as long
 )
 
-// kinds has a row for each kind: what its fault may say besides kind, at_ms, mtbf_s and target. A factor is never left out.
+// kinds has a row for each kind: what its fault may say besides kind, at_ms, mtbf_s and target. A factor is never left
+// out.
 var kinds = []row{
 	{kind: Crash, keys: []string{"duration_ms", "mttr_s", "detection_ms"}},
 	{kind: Restart, keys: []string{"duration_ms", "mttr_s", "detection_ms", "drain"}},
@@ -57,7 +58,7 @@ const (
 // Target is the workers that a fault hits.
 type Target struct {
 	Pool   Pool
-	Random int // so many of the workers, drawn when the fault happens; 0 draws none
+	Random int // how many of the workers, drawn when the fault happens; 0 draws none
 	One    bool
 	Place  int // of the worker, if it is One; all workers of the pool otherwise
 }
@@ -117,7 +118,8 @@ func (f *Fault) Detection(ofRunMs float64) float64 {
 // Links reports whether the fault concerns the link between two pools.
 func (f *Fault) Links() bool { return f.Kind == LinkSlow || f.Kind == LinkDown }
 
-// OfWorkers reports whether the fault hits workers themselves, and not what is between them or what routers hear of them.
+// OfWorkers reports whether the fault hits workers themselves, and not what is between them or what routers learn of
+// them.
 func (f *Fault) OfWorkers() bool {
 	switch f.Kind {
 	case Crash, Restart, Slow, Pause, Partition:

@@ -13,7 +13,8 @@ type Goodput struct {
 	RecoveryMs float64
 }
 
-// Bounds of the window over which goodput is measured: long enough for so many requests, but at least so long.
+// Bounds of the window over which goodput is measured: long enough for a number of requests, but not shorter than a
+// time.
 const (
 	windowRequests = 100
 	leastWindowMs  = 10_000
@@ -21,8 +22,8 @@ const (
 	steps          = 10 // of a window, between two looks
 )
 
-// Around measures goodput around a fault that begins at atMs and is over at untilMs. good are the times at which requests
-// completed in time, ascending, of a run that ends at endMs.
+// Around measures goodput around a fault that begins at atMs and is over at untilMs. good are the times at which
+// requests completed in time, ascending, of a run that ends at endMs.
 func Around(good []float64, atMs, untilMs, endMs float64) Goodput {
 	untilMs = min(max(untilMs, atMs), endMs)
 	windowMs := window(good, atMs)

@@ -21,8 +21,8 @@ type Layout struct {
 // maxFaults bounds a script.
 const maxFaults = 100_000
 
-// Parse reads a script: one JSON object per line, or a JSON list of objects. Empty lines and lines that begin with # are
-// skipped. Errors name the line, or the number of the fault in a list, and the key.
+// Parse reads a script: one JSON object per line, or a JSON list of objects. Empty lines and lines that begin with #
+// are skipped. Errors name the line, or the number of the fault in a list, and the key.
 func Parse(text string, l Layout) ([]Fault, error) {
 	parts, unit, err := split(text)
 	if err != nil {
@@ -71,8 +71,8 @@ func split(text string) (parts []part, unit string, err error) {
 // largestMs is a bound on times, about 30,000 years.
 const largestMs = 1e15
 
-// ShortestMTBFMs is a bound on the mean time between faults. With a far shorter one, crashes that end at once follow each
-// other without simulated time passing, and a run would never end.
+// ShortestMTBFMs is a bound on the mean time between faults. With a far shorter one, crashes that end at once follow
+// each other without simulated time passing, and a run would never end.
 const ShortestMTBFMs = 1
 
 var fields = []strictjson.Field{

@@ -1,6 +1,6 @@
-// Package fieldtable writes what is generated from a table of fields: the copy in JSON from which Python's argument classes
-// check values, since they must not load the Go extension, the types and docstrings of those classes (python.go), and the
-// reference pages (page.go). Only tests use it, which keep the generated files up to date.
+// Package fieldtable writes what is generated from a table of fields: the copy in JSON from which Python's argument
+// classes check values, since they must not load the Go extension, the types and docstrings of those classes
+// (python.go), and the reference pages (page.go). Only tests use it, which keep the generated files up to date.
 package fieldtable
 
 import (
@@ -12,7 +12,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// Row is one field. Want is the rule in words, as error messages quote it; ArgDefault is the default of the constructor.
+// Row is one field. Want is the rule in words, as error messages quote it; ArgDefault is the default of the
+// constructor.
 type Row struct {
 	Name         string   `json:"name"`
 	Type         string   `json:"type"`
@@ -29,15 +30,16 @@ type Row struct {
 	ArgDefault any               `json:"arg_default"`
 	Want       string            `json:"want"`
 
-	// What Python's class does with the field: KeywordOnly fields cannot be given by position, JSONOnly fields are unknown to
-	// it, Settable fields can be set in an existing object, of AnyCaseInPython it also takes capitals.
+	// What Python's class does with the field: KeywordOnly fields cannot be given by position, JSONOnly fields are unknown
+	// to it, Settable fields can be set in an existing object, of AnyCaseInPython it also takes capitals.
 	KeywordOnly     bool `json:"keyword_only,omitempty"`
 	JSONOnly        bool `json:"json_only,omitempty"`
 	Settable        bool `json:"settable,omitempty"`
 	AnyCaseInPython bool `json:"any_case_in_python,omitempty"`
 	Path            bool `json:"path,omitempty"` // it also takes path objects
 
-	// For documentation: what the field means, the default of a field that has none of its own, and where it has an effect.
+	// For documentation: what the field means, the default of a field that has none of its own, and where it has an
+	// effect.
 	Doc     string `json:"-"`
 	Instead any    `json:"-"`
 	Works   string `json:"-"`

@@ -10,7 +10,8 @@ import (
 	_ "github.com/cockroachdb/datadriven" // registers -rewrite
 )
 
-// Keep fails the test if a generated file is stale. With -rewrite, the flag that also rewrites golden files, it writes the file.
+// Keep fails the test if a generated file is stale. With -rewrite, the flag that also rewrites golden files, it writes
+// the file.
 func Keep(t *testing.T, path, want string) {
 	t.Helper()
 	if err := keep(path, want, rewriting()); err != nil {
@@ -18,7 +19,8 @@ func Keep(t *testing.T, path, want string) {
 	}
 }
 
-// KeepArgs does the same for the section "Args:" in the docstring of a Python class; the rest of the module is not generated.
+// KeepArgs does the same for the section "Args:" in the docstring of a Python class; the rest of the module is not
+// generated.
 func KeepArgs(t *testing.T, path, class string, rows []Row) {
 	t.Helper()
 	if err := keepArgs(path, class, rows, rewriting()); err != nil {

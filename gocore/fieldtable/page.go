@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Page returns the table of a reference page. Its second last column, where a field works, is left out if all work everywhere.
+// Page returns the table of a reference page. Its second last column, where a field works, is left out if all work
+// everywhere.
 func Page(rows []Row) string {
 	title, works := "| field | value | default | works with | meaning |\n|---|---|---|---|---|\n", true
 	if !anyWorks(rows) {

@@ -91,8 +91,8 @@ func pythonValue(v any) string {
 	}
 }
 
-// TypedDict returns the class of dicts with these fields. All may be left out unless every one is required: a dict that lacks one
-// of some is refused by Go.
+// TypedDict returns the class of dicts with these fields. All may be left out unless every one is required: a dict that
+// lacks one of some is refused by Go.
 func TypedDict(name, doc string, rows []Row) string {
 	var out strings.Builder
 	total := ""

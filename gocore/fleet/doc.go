@@ -9,7 +9,7 @@
 //	lifecycle.go  workers that start and drain; scaler.go has a planner decide on them, tally.go counts for it
 //	pulls.go      of those whose KV decode workers load by their engine's own rules
 //	open.go       requests that come from outside and may be taken back: what a server needs
-//	hooks.go      Recorder (what is told of a run), Faults and Hooks (what may go wrong), what faults do to pools
+//	hooks.go      Recorder (what is recorded of a run), Faults and Hooks (what may go wrong), what faults do to pools
 //
 // The clock is one float64 in milliseconds. It never sleeps; it jumps to the next instant at which something happens.
 // There [Fleet.round] takes these steps, again and again until nothing changes any more:

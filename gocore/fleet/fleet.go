@@ -37,7 +37,7 @@ type Config struct {
 	Sampler planner.Planner
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
-	// KVEventLagMs is how long after a change of a cache the routers hear of it; 0 for at once.
+	// KVEventLagMs is how long after a change of a cache the routers learn of it; 0 for at once.
 	KVEventLagMs float64
 	// StopWhenStalled ends the run with [ErrStalled] at the first pass without effect.
 	StopWhenStalled bool

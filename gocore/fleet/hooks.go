@@ -5,7 +5,7 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// Recorder hears of everything that happens to requests and workers, for reports and timelines.
+// Recorder records everything that happens to requests and workers, for reports and timelines.
 type Recorder interface {
 	// Routed records that the router of prefill or of decode workers has chosen a worker.
 	Routed(p *Pool, i int, id engine.RequestID, overlapTokens int)

@@ -9,7 +9,8 @@ import (
 
 // What routers need that may keep requests although workers are idle, be told the time, or refuse requests.
 
-// maxRouterTicks is how many ticks of a router may pass in which it lets no request go while nothing else happens either.
+// maxRouterTicks is how many ticks of a router may pass in which it lets no request go while nothing else happens
+// either.
 const maxRouterTicks = 10_000
 
 // Refused is the reason of a request that a router has rejected.

@@ -92,8 +92,8 @@ func (f *Fleet) forget(p *Pool, i int, id engine.RequestID) {
 	f.flow.left(id)
 }
 
-// Empty gives a worker that has nothing to do a new engine, whose cache is empty. removed are the blocks that were in it. It reports
-// false if the worker has a request or a pass.
+// Empty gives a worker that has nothing to do a new engine, whose cache is empty. removed are the blocks that were in
+// it. It reports false if the worker has a request or a pass.
 func (p *Pool) Empty(i int, removed []kvcache.Event) bool {
 	w := &p.workers[i]
 	if w.Engine == nil || !w.empty() {

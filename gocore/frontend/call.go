@@ -168,8 +168,8 @@ func (a *answering) routed() routing.Request {
 	return routing.Request{Prompt: a.prompt, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant, DeadlineMs: a.deadlineMs}
 }
 
-// newID returns how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of Dynamo end all
-// their requests when two have the same id.
+// newID returns how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of
+// Dynamo end all their requests when two have the same id.
 func newID() string { return uuid.NewString() }
 
 // request returns what a worker is asked.
@@ -241,8 +241,8 @@ func (a *answering) arrived(b *booking, o *wire.Output) {
 	a.most -= len(o.TokenIDs)
 }
 
-// cachedTokens returns how much of a prompt the worker has found in its cache: what it says with the first tokens, else what the router
-// knows.
+// cachedTokens returns how much of a prompt the worker has found in its cache: what it says with the first tokens, else
+// what the router knows.
 func cachedTokens(b *booking, first *wire.Output) int {
 	if first.Usage != nil {
 		return max(0, first.Usage.Cached)

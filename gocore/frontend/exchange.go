@@ -15,8 +15,8 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// exchange sends a request to the worker of a booking and reads its answer, which is stopped when ctx ends. A worker that fails is
-// avoided for a while.
+// exchange sends a request to the worker of a booking and reads its answer, which is stopped when ctx ends. A worker
+// that fails is avoided for a while.
 func (a *answering) exchange(ctx context.Context, b *booking, id string, request *wire.Request, read func(*plane.Answer) error) error {
 	body, err := wire.EncodeRequest(wire.JSON, *request)
 	if err != nil {
@@ -66,11 +66,12 @@ func nextOutput(answer *plane.Answer) (*wire.Output, error) {
 	}
 }
 
-// rejected begins the error of an engine that can never serve a request, for example because its pool is too small for the prompt.
+// rejected begins the error of an engine that can never serve a request, for example because its pool is too small for
+// the prompt.
 const rejected = "request rejected"
 
-// ending returns the reason for which an answer ends with a piece, in the words of OpenAI's API, and "" if it goes on. begun tells that
-// there were tokens before.
+// ending returns the reason for which an answer ends with a piece, in the words of OpenAI's API, and "" if it goes on.
+// begun tells that there were tokens before.
 func ending(f wire.Finish, begun bool) (reason string, err error) {
 	switch f.Reason {
 	case "":

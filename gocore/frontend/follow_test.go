@@ -29,7 +29,8 @@ type publishing struct {
 	publisher *publish.Worker
 }
 
-// publisher adds the events of a worker to the registry: where to ask for them, and with channels where they are published.
+// publisher adds the events of a worker to the registry: where to ask for them, and with channels where they are
+// published.
 func (s *site) publisher(channels bool) *publishing {
 	s.t.Helper()
 	w := s.worker(counting, likeOld(true))

@@ -50,7 +50,8 @@ type Config struct {
 	Tokenizer func(folder string) (tokens.Tokenizer, error)
 	Served    Served
 	Log       *slog.Logger
-	// Failed hears that a router outside of the program has failed, after which nothing can be answered. Nil for routers that are part of it.
+	// Failed hears that a router outside of the program has failed, after which nothing can be answered. Nil for routers
+	// that are part of it.
 	Failed func(error)
 }
 

@@ -19,7 +19,8 @@ import (
 	"dynosim/gocore/server/tokens"
 )
 
-// TestModelsComeAndGo: a model is there from its first worker's record to the end of the last one, with the adapters of the records.
+// TestModelsComeAndGo: a model is there from its first worker's record to the end of the last one, with the adapters of
+// the records.
 func TestModelsComeAndGo(t *testing.T) {
 	s := newSite(t)
 	first := s.worker(counting)
@@ -88,7 +89,8 @@ type closing struct {
 
 func (c *closing) Close() { c.closed++ }
 
-// TestIdleTokenizers: a tokenizer is closed some time after the last model that uses it has gone, unless one comes back before.
+// TestIdleTokenizers: a tokenizer is closed some time after the last model that uses it has gone, unless one comes back
+// before.
 func TestIdleTokenizers(t *testing.T) {
 	tk := tokenizers{known: map[string]*kept{}}
 	opened := 0
@@ -190,7 +192,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestMigration: an answer that breaks off goes on at another worker as if nothing had happened, as often as it may.
+// TestMigration: an answer that breaks off goes on at another worker as if nothing had happened, up to the limit of
+// migrations.
 func TestMigration(t *testing.T) {
 	for limit := range 3 {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -233,7 +236,8 @@ func TestMigrationEnds(t *testing.T) {
 	}
 }
 
-// TestDeadWorkers: requests do not notice workers whose records are there although they are not, whatever the limit of migrations.
+// TestDeadWorkers: requests do not notice workers whose records are there although they are not, whatever the limit of
+// migrations.
 func TestDeadWorkers(t *testing.T) {
 	s := newSite(t)
 	s.worker(counting)
@@ -250,8 +254,8 @@ func TestDeadWorkers(t *testing.T) {
 	}
 }
 
-// TestRulesOfReleases: requests that a dead worker refuses fail as they do with Dynamo's frontend: by the rules of 1.3 every one that is
-// sent there, by those of 1.6 one for each listing, and none if it may migrate.
+// TestRulesOfReleases: requests that a dead worker refuses fail as they do with Dynamo's frontend: by the rules of 1.3
+// every one that is sent there, by those of 1.6 one for each listing, and none if it may migrate.
 func TestRulesOfReleases(t *testing.T) {
 	for _, test := range []struct {
 		rules       routing.Rules
@@ -374,7 +378,8 @@ func TestOverload(t *testing.T) {
 	close(enough)
 }
 
-// TestCancel: when an answer is not wanted any more, the worker is told, and a request that waits for a worker is forgotten.
+// TestCancel: when an answer is not wanted any more, the worker learns of that, and a request that waits for a worker
+// is forgotten.
 func TestCancel(t *testing.T) {
 	s := newSite(t, withMode(routing.KV))
 	stopped := make(chan struct{})

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/protocol/discovery"
 )
 
-// hearing is what has been said about the KV events of a worker. Nothing else shows that they do not arrive: its requests are answered,
-// but are routed as if it had nothing cached.
+// hearing is what has been said about the KV events of a worker. Nothing else shows that they do not arrive: its
+// requests are answered, but are routed as if it had nothing cached.
 type hearing struct {
 	heard   bool
 	unheard time.Time // since when, zero if they are heard
@@ -76,7 +76,8 @@ type rankKey struct {
 // place is a component, whose workers share what records of 1.3 say about channels.
 type place struct{ namespace, component string }
 
-// connections is from where KV events come. The records of 1.6 say which rank publishes on a channel, those of 1.3 only which component.
+// connections is from where KV events come. The records of 1.6 say which rank publishes on a channel, those of 1.3 only
+// which component.
 type connections struct {
 	own    map[rankKey]string // why nothing comes from the channel of a rank, "" if something does
 	shared map[place]*string  // the same of the channels of which only the component is known: of the last one that fails

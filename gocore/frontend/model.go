@@ -220,7 +220,8 @@ func (f *Frontend) show(m *model, c *card.Card) {
 // retryTokenizer is how long a tokenizer that could not be opened is left alone.
 const retryTokenizer = 10 * time.Second
 
-// tokenizers are those of all models. They stay open for a while when their models go: workers that go usually come back.
+// tokenizers are those of all models. They stay open for a while when their models go: workers that go usually come
+// back.
 type tokenizers struct {
 	mu    sync.Mutex
 	known map[string]*kept // by checksum of the card and folder
@@ -289,7 +290,8 @@ func (t *tokenizers) open(folder, checksum string, open func(string) (tokens.Tok
 	return opened, err
 }
 
-// keepIdle is how long a tokenizer stays open that no model uses. Requests of the model that has gone ask it at their beginning only.
+// keepIdle is how long a tokenizer stays open that no model uses. Requests of the model that has gone ask it at their
+// beginning only.
 const keepIdle = 10 * time.Minute
 
 // unneeded takes out the tokenizers that are to be closed, given those that models use.

@@ -181,8 +181,8 @@ func (f *Frontend) removeWorker(key workerKey, w *worker) {
 	f.config.Log.Info("a worker has gone", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model", w.card.DisplayName)
 }
 
-// findRecovery finds where missed events can be asked for: at the endpoint that the record of an event source names, or under the name
-// that workers of 1.3 give it.
+// findRecovery finds where missed events can be asked for: at the endpoint that the record of an event source names, or
+// under the name that workers of 1.3 give it.
 func (f *Frontend) findRecovery(r *roster) {
 	if !f.hears() {
 		return

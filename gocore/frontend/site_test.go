@@ -164,7 +164,7 @@ func (s *site) worker(h handler, change ...func(*card.Card)) *testWorker {
 	return w
 }
 
-// found waits until the frontend knows so many workers of a model.
+// found waits until the frontend knows the given number of workers of a model.
 func (s *site) found(n int) {
 	s.t.Helper()
 	s.served("tiny")

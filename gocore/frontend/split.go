@@ -14,8 +14,9 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// attemptSplit has a prefill worker compute the prompt and a decode worker make the answer. If the prefill worker takes part in
-// hand-offs, both begin at once and meet there; otherwise the decode worker begins when the prefill worker has ended.
+// attemptSplit has a prefill worker compute the prompt and a decode worker make the answer. If the prefill worker takes
+// part in hand-offs, both begin at once and meet there; otherwise the decode worker begins when the prefill worker has
+// ended.
 func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 	first, err := g.prefill.pick(ctx, a.routed())
 	if err != nil {
@@ -54,9 +55,9 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 // handoffGrace is how long a prefill worker may take to end its part when the answer is complete.
 const handoffGrace = 10 * time.Second
 
-// computeBeside has a prefill worker compute the prompt in another goroutine, until its error is there. If it fails it calls stop: the
-// decode worker would wait for a hand-off that does not come. When ctx ends, so does the prefill worker's part, but after a complete
-// answer it may end by itself.
+// computeBeside has a prefill worker compute the prompt in another goroutine, until its error is there. If it fails it
+// calls stop: the decode worker would wait for a hand-off that does not come. When ctx ends, so does the prefill
+// worker's part, but after a complete answer it may end by itself.
 func (a *answering) computeBeside(ctx context.Context, stop func(), b *booking, id string, request *wire.Request) <-chan error {
 	computed := make(chan error, 1)
 	own, stopOwn := context.WithCancel(context.WithoutCancel(ctx))
@@ -111,7 +112,8 @@ func (a *answering) decode(ctx context.Context, g *group, id string, complete fu
 	return a.ask(ctx, b, id, request)
 }
 
-// compute has a prefill worker compute the prompt, and returns what the decode worker has to know. It ends with the hand-off.
+// compute has a prefill worker compute the prompt, and returns what the decode worker has to know. It ends with the
+// hand-off.
 func (a *answering) compute(ctx context.Context, b *booking, id string, request *wire.Request) (params string, err error) {
 	err = a.exchange(ctx, b, id, request, func(answer *plane.Answer) (err error) {
 		params, err = computed(b, answer)

@@ -1,7 +1,7 @@
 // Package guard keeps a panic in a background goroutine from ending the Python interpreter that loaded this code.
 //
-// Go ends the whole process when any goroutine panics. Package live therefore starts no goroutine without [Func]: a panic
-// becomes an error for [Watch], and the process of workers then fails with it. Goroutines that serve one request
+// Go ends the whole process when any goroutine panics. Package live therefore starts no goroutine without [Func]: a
+// panic becomes an error for [Watch], and the process of workers then fails with it. Goroutines that serve one request
 // or one connection recover by themselves and fail only that.
 package guard
 
@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// watchers are those of the whole process, which an unrecovered panic would end: an invariant that is broken in one goroutine may
-// concern all others.
+// watchers are those of the whole process, which an unrecovered panic would end: an invariant that is broken in one
+// goroutine may concern all others.
 var watchers struct {
 	sync.Mutex
 	next  int

@@ -121,8 +121,8 @@ func TestOrderError(t *testing.T) {
 	}
 }
 
-// FuzzCoordinator tells a coordinator any facts in any order, among them those it waits for, and then answers whatever it
-// asks for until it is done.
+// FuzzCoordinator tells a coordinator any facts in any order, among them those it waits for, and then answers whatever
+// it asks for until it is done.
 func FuzzCoordinator(f *testing.F) {
 	f.Add(false, []byte{0, 1, 2, 3, 4})
 	f.Add(true, []byte{1, 0, 2, 3, 4})

@@ -1,8 +1,8 @@
 // Package handoff is the protocol by which a request moves from the worker that computed its prompt, the source, to the
 // worker that generates its output, the destination.
 //
-// A Coordinator is the state of the hand-off of one request. It does nothing by itself: its owner carries out the action that it
-// asked for last, and tells it the fact that answers the action. Each fact leads to at most one action.
+// A Coordinator is the state of the hand-off of one request. It does nothing by itself: its owner carries out the
+// action that it asked for last, and tells it the fact that answers the action. Each fact leads to at most one action.
 //
 //	action             fact that answers it     meaning
 //	Submit             SourceHeld               the prompt is computed, its KV stays on the source

@@ -1,16 +1,16 @@
 package handoff
 
-// Transfer says how long it takes to copy the KV of a prompt from the source to the destination. The zero value takes no
-// time.
+// Transfer says how long it takes to copy the KV of a prompt from the source to the destination. The zero value takes
+// no time.
 type Transfer struct {
 	BytesPerToken int
 	// BandwidthGBs is in gigabytes (1e9 bytes) per second. 0 means that copying takes no time, not that it never ends.
 	BandwidthGBs float64
 	Mode         Mode
 
-	// MsPerBlock is how long a block takes, if it is greater than 0; else that follows from bytes and bandwidth. Unlimited lets
-	// any number of transfers run side by side between two workers, not one after the other. Both are for engines that load
-	// prompts by rules of their own.
+	// MsPerBlock is how long a block takes, if it is greater than 0; else that follows from bytes and bandwidth. Unlimited
+	// lets any number of transfers run side by side between two workers, not one after the other. Both are for engines
+	// that load prompts by rules of their own.
 	MsPerBlock float64
 	Unlimited  bool
 }
@@ -42,7 +42,7 @@ func (t Transfer) DelayMs(promptTokens, missingTokens int) float64 {
 	return float64(tokens) * float64(t.BytesPerToken) / (t.BandwidthGBs * 1e9) * 1000
 }
 
-// BlockMs returns how long one block of so many tokens takes.
+// BlockMs returns how long one block of the given number of tokens takes.
 func (t Transfer) BlockMs(blockSize int) float64 {
 	if t.MsPerBlock > 0 || t.BandwidthGBs <= 0 {
 		return t.MsPerBlock

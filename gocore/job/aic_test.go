@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fakeSDK answers as the SDK would, and keeps count. Sessions of all fakes have different numbers, because predictions are
-// kept for the life of a process.
+// fakeSDK answers as the SDK would, and keeps count. Sessions of all fakes have different numbers, because predictions
+// are kept for the life of a process.
 type fakeSDK struct {
 	opened    []string // questions that open sessions
 	capacity  []string
@@ -193,8 +193,8 @@ func TestPrefillRouterAsksAIC(t *testing.T) {
 	}
 }
 
-// TestEstimateDecidesRoutes: the third request goes where the prompt before it is through, by what the SDK says, while the
-// engines are busy with both.
+// TestEstimateDecidesRoutes: the third request goes where the prompt before it is through, by what the SDK says, while
+// the engines are busy with both.
 func TestEstimateDecidesRoutes(t *testing.T) {
 	trace := writeTrace(t, `{"timestamp":0,"input_length":5120,"output_length":2,"hash_ids":[1,2,3,4,5,6,7,8,9,10]}`+"\n"+
 		`{"timestamp":1,"input_length":512,"output_length":2,"hash_ids":[11]}`+"\n"+

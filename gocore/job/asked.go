@@ -44,8 +44,8 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:i], text[i+len(separator):], true
 }
 
-// named gives the request at which a router in Python has failed the name that messages use. Attempts of runs with faults keep their
-// numbers.
+// named gives the request at which a router in Python has failed the name that messages use. Attempts of runs with
+// faults keep their numbers.
 func (r *run) named(err error) error {
 	var decision *router.DecisionError
 	if errors.As(err, &decision) && decision.ID >= 0 && r.faults == nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSweep is a run among many of one trace, on one to eight workers: read by each run, and shared.
+// BenchmarkSweep runs one of many runs of one trace, on one to eight workers: read by each run, and shared.
 func BenchmarkSweep(b *testing.B) {
 	const path = "../../examples/traces/conversation_400.jsonl.gz"
 	trace, err := LoadTrace(fmt.Sprintf(`{"trace_files":[%q]}`, path), &Monitor{})

@@ -8,8 +8,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// cutWarning lists in one line the requests whose outputs the engine ends early because they fill the KV pool or have the
-// length of max_model_len; "" if there are none.
+// cutWarning lists in one line the requests whose outputs the engine ends early because they fill the KV pool or have
+// the length of max_model_len; "" if there are none.
 func cutWarning(args engineargs.Args, w *workload.Workload) string {
 	const shown = 5
 	var names []string

@@ -104,8 +104,9 @@ type pinRow struct {
 // pins are the workers that turns must go to in one stage of a deployment.
 type pins map[int32]int
 
-// loadDecisions reads which workers the turns must go to, for each stage. A row without one leaves that choice free, and
-// is counted in free if it names no worker at all. If workers come and go, there may be more of them than the stages say.
+// loadDecisions reads which workers the turns must go to, for each stage. A row without one leaves that choice free,
+// and is counted in free if it names no worker at all. If workers come and go, there may be more of them than the
+// stages say.
 func loadDecisions(path string, w *workload.Workload, stages []*router.Options, comeAndGo bool) (all []pins, free int, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

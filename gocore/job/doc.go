@@ -1,4 +1,5 @@
-// Package job is the shell around offline replay: it runs one request of a user from its JSON description to its result.
+// Package job is the shell around offline replay: it runs one request of a user from its JSON description to its
+// result.
 //
 //	JSON --Parse--> Spec --load--> run --check, simulate, report--> Result (report, warnings, rows)
 //

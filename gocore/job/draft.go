@@ -13,8 +13,8 @@ import (
 	"dynosim/gocore/spelling"
 )
 
-// A draft is a file that is written under another name beside its final path, and moved there once it is complete. A pipe or
-// a device at that path is written directly, since moving a file there would replace it.
+// A draft is a file that is written under another name beside its final path, and moved there once it is complete. A
+// pipe or a device at that path is written directly, since moving a file there would replace it.
 type draft struct {
 	given string // the path that the user knows
 	path  string // where the file goes
@@ -31,8 +31,8 @@ var drafts struct {
 // errOver is the error of drafts that are begun or completed after RemoveDrafts.
 var errOver = fmt.Errorf("%w: the process ends", ErrCancelled)
 
-// RemoveDrafts deletes the drafts of all runs. From then on no run of this process makes a draft or completes one: it is
-// for a process that ends without waiting for its runs.
+// RemoveDrafts deletes the drafts of all runs. From then on no run of this process makes a draft or completes one: it
+// is for a process that ends without waiting for its runs.
 func RemoveDrafts() {
 	drafts.Lock()
 	defer drafts.Unlock()
@@ -42,8 +42,8 @@ func RemoveDrafts() {
 	}
 }
 
-// writeDraft has write produce a draft for path. Missing folders are made and a link is followed. After an error there is
-// no draft; otherwise keep or discard has to be called.
+// writeDraft has write produce a draft for path. Missing folders are made and a link is followed. After an error there
+// is no draft; otherwise keep or discard has to be called.
 func writeDraft(path string, write func(io.Writer) error) (_ *draft, err error) {
 	d := &draft{given: path, path: path}
 	defer func() { err = nameFile(err, d.given) }()

@@ -46,9 +46,9 @@ type Facts struct {
 	Drawn bool `json:"drawn"`
 }
 
-// Foresee says what is known of runs before they begin, as the JSON text of a [Foresight]. config is a JSON object whose
-// "runs" are descriptions of runs, see [Parse]. Those of a trace use the one of the Monitor, if it has one. Nothing is
-// simulated, and the AIC SDK is not asked.
+// Foresee says what is known of runs before they begin, as the JSON text of a [Foresight]. config is a JSON object
+// whose "runs" are descriptions of runs, see [Parse]. Those of a trace use the one of the Monitor, if it has one.
+// Nothing is simulated, and the AIC SDK is not asked.
 func Foresee(config string, m *Monitor) (string, error) {
 	var given struct {
 		Runs []json.RawMessage `json:"runs"`

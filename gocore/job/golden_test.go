@@ -22,8 +22,8 @@ import (
 //	trace KEY=VALUE...       replays the rows that follow, in JSON Lines
 //	synthetic KEY=VALUE...   replays a generated workload
 //
-// A key is one of the run's options; all others are engine arguments. keys=(a,b) shows those keys of the report, keys=all
-// all but the wall clock's; rows=off leaves the requests out.
+// A key is one of the run's options; all others are engine arguments. keys=(a,b) shows those keys of the report,
+// keys=all all but the wall clock's; rows=off leaves the requests out.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

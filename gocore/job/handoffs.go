@@ -9,16 +9,17 @@ type link struct {
 	BytesPerToken int     `json:"bytes_per_token"`
 	BandwidthGBs  float64 `json:"bandwidth_gb_s"`
 	MsPerBlock    float64 `json:"ms_per_block,omitempty"` // instead of both
-	// Assumed are the arguments of these that nobody has given.
+	// Assumed are the arguments of these that were not given.
 	Assumed []string `json:"assumed,omitempty"`
 }
 
 // takesNoTime reports whether hand-offs are free.
 func (l link) takesNoTime() bool { return l.BytesPerToken == 0 || l.BandwidthGBs <= 0 }
 
-// withLink returns the deployment with what its hand-offs need and nobody has given. Predictions for a real engine, those of the AIC SDK
-// or by the engine's own rules, get a standard bandwidth, and with the SDK the bytes of a token of that model. The mocker's rules with
-// other durations keep the reference's hand-offs, which take no time. The warning says so, "" if that was asked for or is not so.
+// withLink returns the deployment with what its hand-offs need and was not given. Predictions for a real engine, those
+// of the AIC SDK or by the engine's own rules, get a standard bandwidth, and with the SDK the bytes of a token of that
+// model. The mocker's rules with other durations keep the reference's hand-offs, which take no time. The warning says
+// so, "" if that was asked for or is not so.
 func (s *sdk) withLink(d deployment) (deployment, *link, string, error) {
 	if !d.disaggregated {
 		return d, nil, "", nil

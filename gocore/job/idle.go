@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// idleWhen returns why an option has no effect in a run, "" if that is not the reason. The table of options has those of
-// each option.
+// idleWhen returns why an option has no effect in a run, "" if that is not the reason. The table of options has those
+// of each option.
 type idleWhen func(*strictjson.Object, *Spec) string
 
 // because returns the reason if it holds.

@@ -22,7 +22,8 @@ import (
 type inputFile struct {
 	Argument string `json:"argument"` // the argument that names the file
 	Path     string `json:"path"`     // as given; "-" is standard input
-	// SHA256 is the hash of the file's bytes, in hexadecimal; "" for standard input and pipes, which can be read only once.
+	// SHA256 is the hash of the file's bytes, in hexadecimal; "" for standard input and pipes, which can be read only
+	// once.
 	SHA256 string `json:"sha256"`
 }
 
@@ -138,7 +139,8 @@ func hashFile(path string, poll func() error) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// parseRepeats reads which input files a run is expected to have, a JSON list of inputFile; nil if it repeats no other run.
+// parseRepeats reads which input files a run is expected to have, a JSON list of inputFile; nil if it repeats no other
+// run.
 func parseRepeats(config string) ([]inputFile, error) {
 	var given struct {
 		Expected json.RawMessage `json:"expected_inputs"`

@@ -28,10 +28,10 @@ func inspection() strictjson.Schema {
 	return strictjson.Schema{Fields: fields}
 }
 
-// Inspect computes statistics of a trace. config is a JSON object with trace_files, trace_format and trace_block_size as a
-// run has them, and block_size, that of the engine. The result is a JSON object: stats holds the numbers, text describes them
-// in sentences. With reuse_points, reuse holds the prompt tokens that caches find, for that number of sizes and for those of
-// reuse_sizes, in blocks. Errors have a Kind, as those of Run.
+// Inspect computes statistics of a trace. config is a JSON object with trace_files, trace_format and trace_block_size
+// as a run has them, and block_size, that of the engine. The result is a JSON object: stats holds the numbers, text
+// describes them in sentences. With reuse_points, reuse holds the prompt tokens that caches find, for that number of
+// sizes and for those of reuse_sizes, in blocks. Errors have a Kind, as those of Run.
 func Inspect(config string, m *Monitor) (result string, err error) {
 	o, err := strictjson.Decode(config, inspection())
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLongestRequest: under all rules outputs end at max_model_len, and prompts that reach it are rejected, as in Dynamo 1.6.1.
+// TestLongestRequest: under all rules outputs end at max_model_len, and prompts that reach it are rejected, as in
+// Dynamo 1.6.1.
 func TestLongestRequest(t *testing.T) {
 	for _, rules := range []string{
 		``, `,\"engine_type\":\"trtllm\"`, `,\"engine_type\":\"sglang\"`, `,\"scheduler\":\"vllm\"`,

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// The least memory that a run needs, measured. The true need is up to three times as much, so a run whose least need does
-// not fit is refused before it starts, and any other run is watched.
+// The least memory that a run needs, measured. The true need is up to three times as much, so a run whose least need
+// does not fit is refused before it starts, and any other run is watched.
 const (
 	requestBytes = 250 // turn, session, times and row of a request
 	passingBytes = 40  // all that is kept of a request that is forgotten when it is over
@@ -20,8 +20,8 @@ const (
 	seriesBytes  = 350 // a window of a series over time for one worker, and its row in the table
 )
 
-// mostSeriesWindows is how many windows a series has at least if the run is too long for its step: package journal makes windows
-// twice as long when there are more than twice as many.
+// mostSeriesWindows is how many windows a series has at least if the run is too long for its step: package journal
+// makes windows twice as long when there are more than twice as many.
 const mostSeriesWindows = 1 << 17
 
 // maxPromptBlocks bounds what one request can cost to about 700 MB. Prompts are refused that are longer and would run.
@@ -111,7 +111,8 @@ func (b budget) admitSynthetic(spec workload.SyntheticSpec, blockSize int) error
 	return b.admit(requests*(each+b.extra), fmt.Sprintf("%.0f requests", requests))
 }
 
-// admitWorkload estimates a workload that is loaded, and the largest of its requests that a pool of this many blocks holds.
+// admitWorkload estimates a workload that is loaded, and the largest of its requests that a pool of this many blocks
+// holds.
 func (b budget) admitWorkload(w *workload.Workload, blockSize, poolBlocks int) error {
 	largest := 0
 	for i := range w.Len() {
@@ -134,7 +135,8 @@ func (b budget) admitWorkload(w *workload.Workload, blockSize, poolBlocks int) e
 	return b.admit(needed, fmt.Sprintf("%d requests of up to %d blocks", w.Len(), largest))
 }
 
-// admitSeries estimates the series over time of a run that lasts at least runMs. Windows whose length the journal chooses are few.
+// admitSeries estimates the series over time of a run that lasts at least runMs. Windows whose length the journal
+// chooses are few.
 func (b budget) admitSeries(s journalSpec, runMs float64, workers int) error {
 	if !s.series || s.stepMs == 0 {
 		return nil
@@ -146,8 +148,8 @@ func (b budget) admitSeries(s journalSpec, runMs float64, workers int) error {
 		"a longer timeseries_step or fewer workers")
 }
 
-// admitSeries refuses a run whose series over time would fill the memory, as far as can be told before it begins. Each worker
-// gets a request, if there are enough: no router leaves one idle for long.
+// admitSeries refuses a run whose series over time would fill the memory, as far as can be told before it begins. Each
+// worker gets a request, if there are enough: no router leaves one idle for long.
 func (r *run) admitSeries() error {
 	if r.concurrency > 0 || r.lanes > 0 { // how long it lasts depends on the engines
 		return nil

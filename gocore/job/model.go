@@ -9,8 +9,9 @@ import (
 	"dynosim/gocore/engineargs"
 )
 
-// withModel completes engine arguments that name a model, see [engineargs.Expand]. The option model is an engine argument of all pools.
-// Descriptions that are wrong in another way stay as they are. It opens the config.json of a model, as all else of a pool follows from it.
+// withModel completes engine arguments that name a model, see [engineargs.Expand]. The option model is an engine
+// argument of all pools. Descriptions that are wrong in another way stay as they are. It opens the config.json of a
+// model, as all else of a pool follows from it.
 func withModel(config string) (string, error) {
 	members := map[string]json.RawMessage{}
 	if json.Unmarshal([]byte(config), &members) != nil {

@@ -90,8 +90,8 @@ func (m *Monitor) pollRun(nowMs float64, finished int) error {
 	return m.poll()
 }
 
-// memoryEvery is how often a run looks at its memory, which takes longer than dozens of passes. No run can take more than some
-// megabytes meanwhile.
+// memoryEvery is how often a run looks at its memory, which takes longer than dozens of passes. No run can take more
+// than some megabytes meanwhile.
 const memoryEvery = time.Millisecond
 
 // memoryDue reports whether it is time to look at the memory again, and if so, takes that as done.

@@ -10,9 +10,9 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// static is an engine as another package might bring it along: it takes all requests that wait into one batch, generates
-// until the last of them is done, and only then takes others. Each token of the batch takes 10 ms. It has no KV cache, no
-// hand-offs and no fast path. docs/architecture.md, "How to add an engine type", shows it.
+// static is an engine as another package might bring it along: it takes all requests that wait into one batch,
+// generates until the last of them is done, and only then takes others. Each token of the batch takes 10 ms. It has no
+// KV cache, no hand-offs and no fast path. docs/architecture.md, "How to add an engine type", shows it.
 type static struct {
 	waiting, batch []*state
 	out            engine.Pass

@@ -62,8 +62,8 @@ func run(t *testing.T, config string) *job.Result {
 	return result
 }
 
-// TestNewRoutingMode: a mode that a package registers is chosen by its name, in runs of one pool and of two, on the virtual
-// clock and on the real one.
+// TestNewRoutingMode: a mode that a package registers is chosen by its name, in runs of one pool and of two, on the
+// virtual clock and on the real one.
 func TestNewRoutingMode(t *testing.T) {
 	// The first request is long. Its worker gets no other one while the short ones come and go.
 	const lengths = `{"kind":"trace","trace_files":["testdata/one_long_request.jsonl"],"router_mode":"fewest_requests",`

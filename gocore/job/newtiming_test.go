@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// constant is a timing model as another package might bring it along: 20 ms for the prompts of a pass, 5 ms for its tokens.
-// docs/architecture.md, "How to add a timing model", shows it.
+// constant is a timing model as another package might bring it along: 20 ms for the prompts of a pass, 5 ms for its
+// tokens. docs/architecture.md, "How to add a timing model", shows it.
 type constant struct{}
 
 func init() {

@@ -8,8 +8,9 @@ import (
 	"dynosim/gocore/engineargs"
 )
 
-// withPools completes the description of two pools: each has what its own engine arguments say, else what extra_engine_args say, and
-// its worker_type. Other descriptions, and those that are wrong in another way, stay as they are.
+// withPools completes the description of two pools: each has what its own engine arguments say, else what
+// extra_engine_args say, and its worker_type. Other descriptions, and those that are wrong in another way, stay as they
+// are.
 func withPools(config string) (string, error) {
 	members := map[string]json.RawMessage{}
 	if json.Unmarshal([]byte(config), &members) != nil || !wantsPools(members) {

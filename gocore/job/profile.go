@@ -7,9 +7,10 @@ import (
 	"dynosim/gocore/timing/profile"
 )
 
-// Profile reads measured durations as a run does. config is a JSON object with planner_profile_data, the path of a file or
-// a folder. The result is a JSON object with the arrays of a table file by name: those made of a folder's samples, and
-// none for a file, which has them itself. decode_itl is one row after the other. Errors have a Kind, as those of Run.
+// Profile reads measured durations as a run does. config is a JSON object with planner_profile_data, the path of a file
+// or a folder. The result is a JSON object with the arrays of a table file by name: those made of a folder's samples,
+// and none for a file, which has them itself. decode_itl is one row after the other. Errors have a Kind, as those of
+// Run.
 func Profile(config string) (arrays string, err error) {
 	const name = "planner_profile_data"
 	o, err := strictjson.Decode(config, strictjson.Schema{Fields: []strictjson.Field{

@@ -15,8 +15,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// provenance says in the report what was run, so that the run can be repeated. Nothing in it depends on the clock or on the
-// machine.
+// provenance says in the report what was run, so that the run can be repeated. Nothing in it depends on the clock or on
+// the machine.
 type provenance struct {
 	Function string `json:"function"` // of the Python package
 	// Arguments are those of the function, after defaults. Outputs are not among them.
@@ -66,8 +66,8 @@ func kvCachesOf(d deployment) []kvCache {
 // functions are the Python functions that carry out each kind of run.
 var functions = map[string]string{kindTrace: "run_trace_replay", kindSynthetic: "run_synthetic_trace_replay"}
 
-// describe adds the input files, and what durations are of, to the provenance that follows from the description. It fails if they differ from those of
-// the run that is to be repeated.
+// describe adds the input files, and what durations are of, to the provenance that follows from the description. It
+// fails if they differ from those of the run that is to be repeated.
 func describe(s *Spec, sized deployment, sdk *sdk, m *Monitor) (provenance, error) {
 	p := s.origin
 	p.Estimated = map[string]int{}
@@ -120,8 +120,8 @@ func plain(raw json.RawMessage) any {
 	return raw
 }
 
-// defaultApplies reports whether a run without the option uses its default. It does not where another option or the trace
-// gives the value.
+// defaultApplies reports whether a run without the option uses its default. It does not where another option or the
+// trace gives the value.
 func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 	if known.group == faultGroup && known.Default != nil {
 		return slices.ContainsFunc(faultOptions, o.Given)

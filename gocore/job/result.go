@@ -41,11 +41,11 @@ type Result struct {
 //	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
-// write_error says why the per-request file could not be written, and is "" otherwise. files are complete, but not yet at the
-// paths where they belong; Close removes those that have not been moved there. attribution, which is only there if it was
-// asked for, says where latencies come from; tenants is only there if the trace has
-// any. timeseries is null unless it was asked for; the names of its columns begin with
-// "timeseries/" below. faults is null unless something could go wrong. provenance says what was run.
+// write_error says why the per-request file could not be written, and is "" otherwise. files are complete, but not yet
+// at the paths where they belong; Close removes those that have not been moved there. attribution, which is only there
+// if it was asked for, says where latencies come from; tenants is only there if the trace has any. timeseries is null
+// unless it was asked for; the names of its columns begin with "timeseries/" below. faults is null unless something
+// could go wrong. provenance says what was run.
 func (r *Result) JSON() string {
 	floats, ints, texts := r.rows.ColumnNames()
 	rest := struct {
@@ -92,8 +92,8 @@ func (r *Result) JSON() string {
 	return string(append(text, encoded[1:]...))
 }
 
-// Close removes the files of the run that are not in their places, and ends what goes on as long as there are rows. A result
-// may be closed once.
+// Close removes the files of the run that are not in their places, and ends what goes on as long as there are rows. A
+// result may be closed once.
 func (r *Result) Close() {
 	r.files.discard()
 	if r.thrift != nil {

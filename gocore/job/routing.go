@@ -78,8 +78,8 @@ func routerMode(o *strictjson.Object) router.Mode {
 	return mode
 }
 
-// parseEstimator reads which session tells the router how long prompts take. router_prefill_load_model and aic_perf_config are
-// given together or not at all.
+// parseEstimator reads which session tells the router how long prompts take. router_prefill_load_model and
+// aic_perf_config are given together or not at all.
 func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []string, error) {
 	const name = "aic_perf_config"
 	switch given := o.Given(name); {
@@ -127,8 +127,8 @@ func refuseWithoutRouter(o *strictjson.Object) error {
 	return nil
 }
 
-// pin makes the routers repeat the decisions of a file, and warns if the file lacks some. Workers may come and go in a run with
-// faults.
+// pin makes the routers repeat the decisions of a file, and warns if the file lacks some. Workers may come and go in a
+// run with faults.
 func (r routing) pin(stages []*router.Options, w *workload.Workload, comeAndGo bool) ([]string, error) {
 	if r.decisions == "" {
 		return nil, nil

@@ -77,8 +77,8 @@ func TestNoRows(t *testing.T) {
 	}
 }
 
-// writePlain writes a trace of requests that share prefixes and do not wait for each other. Some are too large for a small pool, some
-// have more ids than they need or fewer.
+// writePlain writes a trace of requests that share prefixes and do not wait for each other. Some are too large for a
+// small pool, some have more ids than they need or fewer.
 func writePlain(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plain.jsonl")

@@ -40,7 +40,8 @@ func writeWhole(path string, write func(io.Writer) error) error {
 	return d.keep()
 }
 
-// TestFilesAppearTogether: a run leaves all its files to whoever makes the others, and none if one cannot be written.
+// TestFilesAppearTogether: a run leaves all its files to the process that makes the others, and none if one cannot be
+// written.
 func TestFilesAppearTogether(t *testing.T) {
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }

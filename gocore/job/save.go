@@ -16,8 +16,8 @@ type savedTrace struct {
 	draft          *draft
 }
 
-// abandon removes the files of a run that has failed. Its workload stays, with which it can be tried again, unless the run was
-// cancelled or has failed because of a file: then it leaves none.
+// abandon removes the files of a run that has failed. Its workload stays, with which it can be tried again, unless the
+// run was cancelled or has failed because of a file: then it leaves none.
 func (r *run) abandon(failure error) {
 	var unwritable writeError
 	if r.saved != nil && !errors.Is(failure, ErrCancelled) && !errors.As(failure, &unwritable) {
@@ -26,9 +26,9 @@ func (r *run) abandon(failure error) {
 	r.files.discard()
 }
 
-// schedule prepares the times of the workload for the mode of the run, and refuses one that takes too long for its series. If
-// asked to, it first saves the workload with its own times, so that the options that change them can be given again; the file
-// stays a draft, see writtenFiles.
+// schedule prepares the times of the workload for the mode of the run, and refuses one that takes too long for its
+// series. If asked to, it first saves the workload with its own times, so that the options that change them can be
+// given again; the file stays a draft, see writtenFiles.
 func (r *run) schedule() (*savedTrace, error) {
 	prepare := func() error {
 		if err := r.workload.Schedule(r.concurrency > 0, r.speedup); err != nil {

@@ -40,7 +40,7 @@ func (n *scalingNews) add(pool string, state *planner.Pool, target int, t *plann
 	n.events = append(n.events, planner.Event{AtMs: t.NowMs, Pool: pool, From: from, To: target, Reason: d.Reason})
 }
 
-// toldPlanner is a planner whose decisions are told while the run goes on.
+// toldPlanner is a planner whose decisions are shown while the run goes on.
 type toldPlanner struct {
 	planner.Planner
 	news     *scalingNews

@@ -29,7 +29,7 @@ type Spec struct {
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
 	attribution  bool    // whether it divides latencies among their parts
-	kvEventLagMs float64 // how late the router hears of caches
+	kvEventLagMs float64 // how late the router learns of caches
 	sla          report.SLA
 	scaling      scaling // what decides how many workers there are
 	gpuHourPrice float64 // 0 for none
@@ -61,8 +61,8 @@ type traceSpec struct {
 // outputs are the files that a run writes besides its report, each "" if it is not wanted.
 type outputs struct{ trace, rows, routerLog string }
 
-// Parse reads the description of a run: a JSON object with the key "kind" ("trace" or "synthetic") and the parameters of the
-// Python function of that kind.
+// Parse reads the description of a run: a JSON object with the key "kind" ("trace" or "synthetic") and the parameters
+// of the Python function of that kind.
 func Parse(config string) (*Spec, error) {
 	o, lengths, err := decode(config)
 	if err != nil {

@@ -44,8 +44,8 @@ func TestParseDefaults(t *testing.T) {
 	}
 }
 
-// TestStagesReadTheSpec follows all calls from the stages of a run: none may arrive at a function that takes the untyped
-// description.
+// TestStagesReadTheSpec follows all calls from the stages of a run: none may arrive at a function that takes the
+// untyped description.
 func TestStagesReadTheSpec(t *testing.T) {
 	functions := declaredFunctions(t)
 	reached := map[string]bool{}
@@ -80,8 +80,8 @@ func isObject(e ast.Expr) bool {
 	return ok && s.Sel.Name == "Object"
 }
 
-// called returns the name of the function or method of this package that a call may mean. Those of other packages begin with a
-// capital letter, and no stage calls such a one of this package.
+// called returns the name of the function or method of this package that a call may mean. Those of other packages begin
+// with a capital letter, and no stage calls such a one of this package.
 func called(call *ast.CallExpr) string {
 	name := ""
 	switch f := call.Fun.(type) {

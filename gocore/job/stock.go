@@ -12,14 +12,14 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// stockPlanner is ai-dynamo's planner, which the caller of a run drives. It answers the questions that planners of the caller
-// answer (see [askedPlanner]), and two before them:
+// stockPlanner is ai-dynamo's planner, which the caller of a run drives. It answers the questions that planners of the
+// caller answer (see [askedPlanner]), and two before them:
 //
 //	{"planner": "configure", "config": X}              the answer: {"mode": "agg", "target": "throughput", "version": "1.3.1"}
 //	{"planner": "start", "pools": {}, "passes": null}  the answer: {}
 //
-// X is the text of planner_config. Pools are what the planner has to know of the engines, see stockPool; passes are those of
-// benchmark, if there are any.
+// X is the text of planner_config. Pools are what the planner has to know of the engines, see stockPool; passes are
+// those of benchmark, if there are any.
 type stockPlanner struct {
 	config   string   // a path or JSON text
 	steps    int      // per axis of the benchmark
@@ -115,7 +115,7 @@ func checkPlannerMode(mode string, d deployment) error {
 	return fmt.Errorf("planner_config: mode: got %q, want %q in a run with %s", mode, want, pools)
 }
 
-// stockPool is what the planner is told of the engines of a pool.
+// stockPool is what the planner learns of the engines of a pool.
 type stockPool struct {
 	MaxNumBatchedTokens *int `json:"max_num_batched_tokens"` // null for no limit
 	MaxNumSeqs          *int `json:"max_num_seqs"`

@@ -10,17 +10,17 @@ import (
 
 // A sweep makes many short runs in one process. What is done once for each of them is kept small here.
 
-// keepBudget is how long the budget of a run is good for the next ones: finding out what the system leaves means to read some
-// twenty files.
+// keepBudget is how long the budget of a run is good for the next ones: finding out what the system leaves means to
+// read some twenty files.
 const keepBudget = 50 * time.Millisecond
 
-// roomForGarbage is memory that is asked for and never touched, so that it takes none. Go collects garbage when the heap
-// has doubled; with this in it, small runs no longer collect several times each.
+// roomForGarbage is memory that is asked for and never touched, so that it takes none. Go collects garbage when the
+// heap has doubled; with this in it, small runs no longer collect several times each.
 const roomForGarbage = 32 << 20
 
-// A process with a single run has no such room. Its heap may become several times as large as Go would allow at first, 16 MB,
-// before garbage is collected: most runs never take as much, and the first collections of a run that does would find next to
-// nothing. For ten thousand requests they were a fifth of the processor time.
+// A process with a single run has no such room. Its heap may become several times as large as Go would allow at first,
+// 16 MB, before garbage is collected: most runs never take as much, and the first collections of a run that does would
+// find next to nothing. For ten thousand requests they were a fifth of the processor time.
 const (
 	usualPercent = 100
 	firstPercent = 400
@@ -54,7 +54,8 @@ func (b *budgets) get(now time.Time) budget {
 	return b.budget
 }
 
-// letGrow begins or ends that the heap may grow as that of a small first run. If the user has chosen how it grows, it never does.
+// letGrow begins or ends that the heap may grow as that of a small first run. If the user has chosen how it grows, it
+// never does.
 func (b *budgets) letGrow(small bool) {
 	if b.small == small {
 		return

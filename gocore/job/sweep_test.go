@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestBudgetsOfASweep has runs that begin soon after each other share a budget, and only a process with several runs give its
-// garbage room.
+// TestBudgetsOfASweep has runs that begin soon after each other share a budget, and only a process with several runs
+// give its garbage room.
 func TestBudgetsOfASweep(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

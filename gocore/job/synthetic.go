@@ -13,8 +13,8 @@ import (
 // lengths are the length distributions of a generated workload, nil in a run of a trace.
 type lengths struct{ input, output *workload.Lengths }
 
-// parseLengths reads the keys whose values are integers or texts of distributions. The schema has no type for that, so the
-// values are looked up once more in config, from which o was decoded.
+// parseLengths reads the keys whose values are integers or texts of distributions. The schema has no type for that, so
+// the values are looked up once more in config, from which o was decoded.
 func parseLengths(config string, o *strictjson.Object) (lengths, []error) {
 	if o.Text("kind") != kindSynthetic {
 		return lengths{}, nil
@@ -47,8 +47,8 @@ func parseLength(o *strictjson.Object, name string, value any) (*workload.Length
 	return d, nil
 }
 
-// parseWorkload reads the description of a generated workload, except for the files of empirical distributions and for what
-// depends on the engine. For a run of a trace it is empty.
+// parseWorkload reads the description of a generated workload, except for the files of empirical distributions and for
+// what depends on the engine. For a run of a trace it is empty.
 func parseWorkload(o *strictjson.Object, l lengths) (workload.SyntheticSpec, error) {
 	if o.Text("kind") != kindSynthetic {
 		return workload.SyntheticSpec{}, nil

@@ -17,15 +17,15 @@ const (
 	onlineMode  = "online"
 )
 
-// option is one option of a run. This table is the only place that lists them: descriptions are checked against it, and the
-// Python functions, the command line, the keys of --config and docs/reference/replay.md are generated from it.
+// option is one option of a run. This table is the only place that lists them: descriptions are checked against it, and
+// the Python functions, the command line, the keys of --config and docs/reference/replay.md are generated from it.
 type option struct {
 	strictjson.Field
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
 	instead  string // an option that may be given instead of a required one, "" if there is none
-	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option that
-	// works.
+	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option
+	// that works.
 	feature string
 	// aside marks options that are not among the arguments in a report: outputs, and options that repeat a run.
 	aside bool
@@ -37,8 +37,8 @@ type option struct {
 	positional bool
 	takes      taken // what values Python accepts, if that does not follow from the type
 
-	// help is the line of --help, "" if the command line has no such option. flag is its spelling and metavar stands for its
-	// value, both "" if they follow from the name and the type.
+	// help is the line of --help, "" if the command line has no such option. flag is its spelling and metavar stands for
+	// its value, both "" if they follow from the name and the type.
 	help, group, flag, metavar string
 	// strict refuses the option on the command line with the other kind of workload even if it has its default.
 	strict bool

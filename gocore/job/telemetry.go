@@ -8,8 +8,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// sampler tells the caller of a run how its workers are, at equal distances of simulated time. It is a planner that changes nothing.
-// A sample is a question ([Monitor.Ask]), to which the answer is an empty object:
+// sampler tells the caller of a run how its workers are, at equal distances of simulated time. It is a planner that
+// changes nothing. A sample is a question ([Monitor.Ask]), to which the answer is an empty object:
 //
 //	{"planner": "telemetry", "sample": {...}}
 type sampler struct {

@@ -10,8 +10,8 @@ import (
 // thriftFrom is the number of requests from which a run is thrifty.
 const thriftFrom = 1 << 19
 
-// thriftPercent is by how much the heap of thrifty runs may grow between two collections of garbage. What they hold is a
-// few long lists of numbers, which collections need not look into.
+// thriftPercent is by how much the heap of thrifty runs may grow between two collections of garbage. What they hold is
+// a few long lists of numbers, which collections need not look into.
 const thriftPercent = 25
 
 // thrift counts the runs of this process that are thrifty, and remembers what Go did before.

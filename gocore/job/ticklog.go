@@ -9,15 +9,16 @@ import (
 	"dynosim/gocore/planner"
 )
 
-// tickLog writes a line for each tick of a planner: what it saw, without the passes, and what it decided. An error of the
-// file shows when it is flushed.
+// tickLog writes a line for each tick of a planner: what it saw, without the passes, and what it decided. An error of
+// the file shows when it is flushed.
 type tickLog struct{ buffer *bufio.Writer }
 
 func newTickLog(file io.Writer) *tickLog { return &tickLog{bufio.NewWriterSize(file, 1<<16)} }
 
 func (l *tickLog) flush() error { return l.buffer.Flush() }
 
-// add writes a tick. Targets are null where the planner leaves a pool alone, and next_tick_ms is if there is no further tick.
+// add writes a tick. Targets are null where the planner leaves a pool alone, and next_tick_ms is if there is no further
+// tick.
 func (l *tickLog) add(t *planner.Tick, d planner.Decision) {
 	line := appendReal([]byte(`{"now_ms":`), t.NowMs)
 	for _, pool := range []struct {

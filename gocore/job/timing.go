@@ -29,7 +29,8 @@ func (m models) err() error {
 	return nil
 }
 
-// toldModels returns the models of a deployment whose timing model is in Python: each pool has one, as ranks and roles differ.
+// toldModels returns the models of a deployment whose timing model is in Python: each pool has one, as ranks and roles
+// differ.
 func toldModels(d deployment, m *Monitor) (models, error) {
 	found := models{name: d.timing}
 	for i, pool := range d.inOrder() {

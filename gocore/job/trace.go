@@ -66,9 +66,9 @@ func traceSchema() strictjson.Schema {
 	return strictjson.Schema{Fields: fields}
 }
 
-// LoadTrace reads a trace for several runs. config is a JSON object with the options of a run that say how to read a trace;
-// block_size, that of the engines that will most likely use it; and sha256, a list with the hashes that its files must have.
-// Errors have a Kind, as those of Run.
+// LoadTrace reads a trace for several runs. config is a JSON object with the options of a run that say how to read a
+// trace; block_size, that of the engines that will most likely use it; and sha256, a list with the hashes that its
+// files must have. Errors have a Kind, as those of Run.
 func LoadTrace(config string, m *Monitor) (*Trace, error) {
 	o, err := strictjson.Decode(config, traceSchema())
 	if err != nil {
@@ -103,7 +103,7 @@ func LoadTrace(config string, m *Monitor) (*Trace, error) {
 	return t, nil
 }
 
-// measure notes what is told of a trace before it is replayed.
+// measure notes what is known of a trace before it is replayed.
 func (t *Trace) measure(w *workload.Workload) {
 	t.requests = len(w.Turns)
 	for i := range w.Turns {
@@ -129,8 +129,8 @@ func (t *Trace) JSON() string {
 	return string(text)
 }
 
-// workload returns the trace as a workload for engines that need this reading. The caller may schedule it. The first run of each reading
-// reads the files, which must not have changed.
+// workload returns the trace as a workload for engines that need this reading. The caller may schedule it. The first
+// run of each reading reads the files, which must not have changed.
 func (t *Trace) workload(as reading, poll func() error) (*workload.Workload, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,8 +42,8 @@ func unwritten(option string, err error) error {
 	return runError{fmt.Errorf("%s: %w", option, err)}
 }
 
-// writtenFiles are what a run has written besides its report. They stay drafts until all outputs of the run are complete, also those
-// that are made of its result: whoever has that moves them to their places.
+// writtenFiles are what a run has written besides its report. They stay drafts until all outputs of the run are
+// complete, also those that are made of its result: the owner of that moves them to their places.
 type writtenFiles struct{ drafts []*draft }
 
 // write adds a file, see writeDraft.

@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// What the series of a run with faults have besides: what became of requests, which workers work, and tokens as clients got them,
-// which is not when workers emit them.
+// What the series of a run with faults have besides: what became of requests, which workers work, and tokens as clients
+// got them, which is not when workers emit them.
 
 // KeepsSeries reports whether series are kept.
 func (j *Journal) KeepsSeries() bool { return j != nil && j.cfg.Series }
@@ -94,7 +94,8 @@ func (j *Journal) Works(r engine.Role, number int, works bool, ms float64) {
 	}
 }
 
-// integrateStints adds the times in which workers worked to the series. A worker that was never heard of has none of its own.
+// integrateStints adds the times in which workers worked to the series. A worker that was never heard of has none of
+// its own.
 func (j *Journal) integrateStints() {
 	for _, s := range j.stints {
 		all := []*series{j.totals}

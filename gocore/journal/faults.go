@@ -8,8 +8,8 @@ import (
 	"dynosim/gocore/perfetto"
 )
 
-// What a journal is told besides in a run with faults. There requests are attempts, and a pass is told in two halves, since a
-// fault may change when it ends: what it begins with when it starts, the rest when it ends.
+// What a journal records besides in a run with faults. There requests are attempts, and a pass is recorded in two
+// halves, since a fault may change when it ends: what it begins with when it starts, the rest when it ends.
 
 // Fault is a fault that has happened, to workers or something else.
 type Fault struct {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// histogram counts gaps between tokens, of which there may be millions. Those that differ by less than 1/512 share a bin,
-// of which the mean is kept: percentiles are off by less than 0.2 %, and exact where all gaps of a bin are equal.
+// histogram counts gaps between tokens, of which there may be millions. Those that differ by less than 1/512 share a
+// bin, of which the mean is kept: percentiles are off by less than 0.2 %, and exact where all gaps of a bin are equal.
 type histogram struct{ bins []bin }
 
 type bin struct {
@@ -81,7 +81,7 @@ func percentiles(sorted []bin, percents []float64) []float64 {
 	return found
 }
 
-// valueAt returns the value with so many others before it.
+// valueAt returns the value at a place, from 0, in ascending order.
 func valueAt(sorted []bin, place int64) float64 {
 	for _, b := range sorted {
 		if place < b.n {

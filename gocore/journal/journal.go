@@ -13,24 +13,25 @@ type Config struct {
 	// Timeline asks for slices, counters and arrows: those between FromMs and ToMs.
 	Timeline     bool
 	FromMs, ToMs float64
-	// Series asks for figures over time, in windows of StepMs. 0 lets the journal choose: windows get twice as long whenever
-	// there are too many.
+	// Series asks for figures over time, in windows of StepMs. 0 lets the journal choose: windows get twice as long
+	// whenever there are too many.
 	Series bool
 	StepMs float64
 	Ranked bool // the series has a column on ranks that wait for each other
 	Hosted bool // there is a tier of host memory, and columns and tracks on its copies
-	// Grouped tells that caches have several groups: there is a counter of the blocks of full attention, and the series has columns.
+	// Grouped tells that caches have several groups: there is a counter of the blocks of full attention, and the series
+	// has columns.
 	Grouped bool
-	// Blocks is the size of the KV pool of a worker, by role, and OtherBlocks that of the pool which the groups beside full attention have;
-	// 0 if they share it.
+	// Blocks is the size of the KV pool of a worker, by role, and OtherBlocks that of the pool which the groups beside
+	// full attention have; 0 if they share it.
 	Blocks, OtherBlocks [3]int
 	// Good tells whether the latencies of a completed request are within the service level; nil if there is none.
 	Good func(ttftMs, e2eMs float64, outputTokens int) bool
 	// Name is what a request is called.
 	Name func(engine.RequestID) string
 
-	// Live workers have no router, and ids of requests that count up from 1; Requests is 0 then. Ranks is how many engines each
-	// worker has. A worker of whose timeline there are MostBytes keeps no more of it; 0 is for no limit.
+	// Live workers have no router, and ids of requests that count up from 1; Requests is 0 then. Ranks is how many engines
+	// each worker has. A worker of whose timeline there are MostBytes keeps no more of it; 0 is for no limit.
 	Live      bool
 	Ranks     int
 	MostBytes int
@@ -83,8 +84,8 @@ func (j *Journal) open(number int) {
 // timelineStepMs is the length of the windows of rates that a timeline shows, if no series is wanted.
 const timelineStepMs = 1000
 
-// Part returns a journal for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
-// different workers may be used at the same time.
+// Part returns a journal for one worker by itself, and for the requests that it gets: to it, the worker has number 0.
+// Parts of different workers may be used at the same time.
 func (j *Journal) Part(number int) *Journal {
 	if j == nil {
 		return nil
@@ -172,8 +173,8 @@ func (j *Journal) Pass(r engine.Role, i int, e engine.Engine, p *engine.Pass, la
 	}
 }
 
-// Coast records passes that followed each other from the end of the last pass of a worker on, in which each request that
-// emitted a token in the pass before emitted another.
+// Coast records passes that followed each other from the end of the last pass of a worker on, in which each request
+// that emitted a token in the pass before emitted another.
 func (j *Journal) Coast(r engine.Role, i int, e engine.Engine, endsMs []float64) {
 	if j.ended() || len(endsMs) == 0 {
 		return
@@ -246,7 +247,8 @@ func (j *Journal) Unsent(id engine.RequestID, ms float64) {
 	}
 }
 
-// Left records that a request has left a worker otherwise than by the end of a pass: its KV was released, or it was given up.
+// Left records that a request has left a worker otherwise than by the end of a pass: its KV was released, or it was
+// given up.
 func (j *Journal) Left(r engine.Role, id engine.RequestID, ms float64) {
 	if j.ended() {
 		return
@@ -261,7 +263,8 @@ func (j *Journal) Left(r engine.Role, id engine.RequestID, ms float64) {
 	}
 }
 
-// Close ends the journal, with all its parts, at the end of the run. Passes that have started are counted to their ends.
+// Close ends the journal, with all its parts, at the end of the run. Passes that have started are counted to their
+// ends.
 func (j *Journal) Close() {
 	if j == nil {
 		return

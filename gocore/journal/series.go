@@ -24,8 +24,8 @@ type window struct {
 	// Of a run with a tier of host memory: how long copies ran, of how many blocks, and prompt tokens found there.
 	storeMs, loadMs, storedBlocks, loadedBlocks float64
 	hostFound                                   int64
-	// Of caches with several groups: blocks in use by full attention, and 1 while the first request in line has no room for its blocks
-	// of full attention, and for those of the others beside.
+	// Of caches with several groups: blocks in use by full attention, and 1 while the first request in line has no room
+	// for its blocks of full attention, and for those of the others beside.
 	fullBlocksMs, otherBlocksMs, waitFullMs, waitOthersMs float64
 
 	// Of a run with faults.
@@ -34,8 +34,8 @@ type window struct {
 	failures, migrations, retries int64
 }
 
-// A series that chooses the length of its windows begins with firstStepMs and has up to mostChosen windows. One that was given
-// a length has up to mostGiven, which bounds its memory.
+// A series that chooses the length of its windows begins with firstStepMs and has up to mostChosen windows. One that
+// was given a length has up to mostGiven, which bounds its memory.
 const (
 	firstStepMs = 125
 	mostChosen  = 512
@@ -112,8 +112,8 @@ func (in *window) add(other *window) {
 	in.itl.merge(&other.itl)
 }
 
-// over calls do for each window that a time reaches into: with the length of the part that lies there, and where that part
-// begins and ends as fractions of the whole.
+// over calls do for each window that a time reaches into: with the length of the part that lies there, and where that
+// part begins and ends as fractions of the whole.
 func (s *series) over(fromMs, toMs float64, do func(in *window, partMs, from, to float64)) {
 	whole := toMs - fromMs
 	if whole <= 0 {
@@ -162,7 +162,8 @@ func (s *series) waits(fromMs, toMs float64, l engine.Lockstep) {
 	})
 }
 
-// copies adds a copy to the host, or back. Its blocks are taken to be spread evenly; one that takes no time is where it begins.
+// copies adds a copy to the host, or back. Its blocks are taken to be spread evenly; one that takes no time is where it
+// begins.
 func (s *series) copies(c engine.Copy) {
 	if c.EndMs <= c.StartMs {
 		in := s.at(c.StartMs)

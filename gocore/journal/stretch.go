@@ -2,8 +2,9 @@ package journal
 
 import "dynosim/gocore/engine"
 
-// stretch is passes of a worker that followed each other. Those in which the same number of requests merely decode are one
-// stretch; every other pass is one by itself. So the stretches do not depend on which passes a worker ran in one go.
+// stretch is passes of a worker that followed each other. Those in which the same number of requests merely decode are
+// one stretch; every other pass is one by itself. So the stretches do not depend on which passes a worker ran in one
+// go.
 type stretch struct {
 	fromMs, toMs          float64
 	passes, tokens        int
@@ -45,7 +46,7 @@ func (w *worker) extend(next stretch, used inUse) {
 	*o = next
 }
 
-// use notes that from now on so many blocks are in use, otherwise than by a pass.
+// use notes that from now on the given number of blocks is in use, otherwise than by a pass.
 func (w *worker) use(ms float64, used inUse) {
 	w.endStretch()
 	w.keepBlocks(ms)
@@ -87,7 +88,8 @@ func (w *worker) blocksOf(e engine.Engine) (used inUse) {
 	return used
 }
 
-// countsTokens reports whether tokens count when the worker emits them. In a run with faults they count when clients get them.
+// countsTokens reports whether tokens count when the worker emits them. In a run with faults they count when clients
+// get them.
 func (w *worker) countsTokens() bool {
 	return w.series != nil && w.role != engine.Prefill && w.j.attempts == nil
 }

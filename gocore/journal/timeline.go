@@ -141,7 +141,8 @@ func (w *worker) writeStretch(s *stretch) {
 	w.countGroup(s.toMs, s.used)
 }
 
-// countGroup brings the counter of a group up to date: of full attention, as the others are the rest, or of those with a pool of their own.
+// countGroup brings the counter of a group up to date: of full attention, as the others are the rest, or of those with
+// a pool of their own.
 func (w *worker) countGroup(ms float64, used inUse) {
 	if w.hasOwnPool() {
 		w.group.set(ms, used.others)
@@ -230,8 +231,8 @@ func (w *worker) closeCounters() {
 	w.group.close()
 }
 
-// counter is a number over time. A value that it has for no time does not show. Before the timeline begins a counter only
-// remembers its value, which is the first to be shown.
+// counter is a number over time. A value that it has for no time does not show. Before the timeline begins a counter
+// only remembers its value, which is the first to be shown.
 type counter struct {
 	out          *perfetto.Sequence // nil without a timeline
 	track        perfetto.TrackID

@@ -28,8 +28,8 @@ type worker struct {
 	groups                        engine.GroupUse // of its cache, as told last
 	series                        *series
 
-	// Nil without a timeline. Passes have a sequence of their own: a coast is told of when it is over, after requests that
-	// joined meanwhile.
+	// Nil without a timeline. Passes have a sequence of their own: a coast is recorded when it is over, after requests
+	// that joined meanwhile.
 	out, passes *perfetto.Sequence
 	copied      *perfetto.Sequence // copies to the host and back, which begin later than the pass that tells of them; nil without any
 
@@ -132,7 +132,8 @@ func (w *worker) otherBlocks() int {
 	return w.blocks
 }
 
-// follow notes how the ranks of an engine waited for each other in passes, and what requests waited for in a cache of several groups.
+// follow notes how the ranks of an engine waited for each other in passes, and what requests waited for in a cache of
+// several groups.
 func (w *worker) follow(e engine.Engine, fromMs, toMs float64) {
 	if groups, has := e.(engine.GroupReporter); has && w.series != nil && w.j.cfg.Grouped {
 		now, _ := groups.Groups()

@@ -18,8 +18,8 @@ func BlockHash(tokens []uint32) uint64 {
 	return xxh3.HashSeed(buf, hashSeed)
 }
 
-// ChainHash returns the sequence hash of a block with local hash block that follows the prefix with sequence hash parent. The
-// sequence hash of a sequence's first block is its local hash.
+// ChainHash returns the sequence hash of a block with local hash block that follows the prefix with sequence hash
+// parent. The sequence hash of a sequence's first block is its local hash.
 func ChainHash(parent, block uint64) uint64 {
 	var buf [16]byte
 	binary.LittleEndian.PutUint64(buf[:8], parent)

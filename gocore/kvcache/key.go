@@ -15,7 +15,8 @@ func (k *Key) Block(i int) BlockID {
 	return k.Private + BlockID(i)
 }
 
-// Run returns the id of full block from, and how many of the blocks from..to-1 have ids that follow each other from there on.
+// Run returns the id of full block from, and how many of the blocks from..to-1 have ids that follow each other from
+// there on.
 func (k *Key) Run(from, to int) (first BlockID, n int) {
 	if from >= k.Shareable {
 		return k.Private + BlockID(from), to - from
@@ -38,8 +39,8 @@ func (k *Key) AppendBlocks(dst []BlockID, from, to int) []BlockID {
 	return dst
 }
 
-// Namer names the blocks of the requests of one cache, so that no two requests have a private id in common. The zero value
-// is ready.
+// Namer names the blocks of the requests of one cache, so that no two requests have a private id in common. The zero
+// value is ready.
 type Namer struct{ named BlockID }
 
 // Key names the blocks of a request that may come to have blocks full ones.

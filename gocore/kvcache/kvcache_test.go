@@ -33,7 +33,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestHashVectors are prompts cut into blocks as a router does it; what is left over has no hash.
+// TestHashVectors hashes prompts cut into blocks as a router does it; what is left over has no hash.
 func TestHashVectors(t *testing.T) {
 	upTo63 := make([]uint32, 64)
 	for i := range upTo63 {

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is for goroutines that have been told to end. On a busy machine that may take them longer than goleak waits; those
-// that nothing has told are still there afterwards.
+// patience is for goroutines that have been told to end. On a busy machine that may take them longer than goleak waits;
+// those that nothing has told are still there afterwards.
 const patience = 30 * time.Second
 
 // Main runs the tests for TestMain, and ends the process.

@@ -104,7 +104,8 @@ func (g *generator) transferTime(request *wire.Request) time.Duration {
 	return time.Duration(min(g.handoffs.transfer.DelayMs(prompt, prompt)*1e6, math.MaxInt64/2))
 }
 
-// handOver serves a request together with another worker. It returns when the answer has been sent and the hand-off is over.
+// handOver serves a request together with another worker. It returns when the answer has been sent and the hand-off is
+// over.
 func (g *generator) handOver(ctx context.Context, callID string, request *wire.Request, dpRank int, s *sending) {
 	handoffCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -127,8 +128,8 @@ func (g *generator) handOver(ctx context.Context, callID string, request *wire.R
 	}
 }
 
-// fail answers a request that cannot be served by any worker. A frontend takes a refusal for a fault of the worker, which it then
-// does not use for some seconds; so the request is accepted before it fails.
+// fail answers a request that cannot be served by any worker. A frontend takes a refusal for a fault of the worker,
+// which it then does not use for some seconds; so the request is accepted before it fails.
 func fail(reply plane.Reply, reason string) {
 	if reply.Accept() == nil {
 		reply.Problem(badRequest(reason))
@@ -169,8 +170,8 @@ type sending struct {
 	handoffErr error
 }
 
-// run sends tokens as they are released, until the end, which does not come before that of a hand-off. It reports false if
-// the client disconnects before that.
+// run sends tokens as they are released, until the end, which does not come before that of a hand-off. It reports false
+// if the client disconnects before that.
 func (s *sending) run(ctx context.Context) bool {
 	q := s.request
 	for {
@@ -224,8 +225,8 @@ func (s *sending) wait(ctx context.Context) bool {
 	}
 }
 
-// giveUp ends an answer whose hand-off has failed. The client gets an error only if this worker has too many hand-offs; otherwise
-// the answer breaks off, so that the frontend tries other workers.
+// giveUp ends an answer whose hand-off has failed. The client gets an error only if this worker has too many hand-offs;
+// otherwise the answer breaks off, so that the frontend tries other workers.
 func (s *sending) giveUp() bool {
 	var limit *rendezvous.LimitError
 	if !errors.As(s.handoffErr, &limit) {

@@ -99,8 +99,8 @@ var disaggregated = map[string]func(*engineargs.Args){
 	},
 }
 
-// TestHandoffs: more requests than either pool holds are handed over, some of them for the same prompt. They get all their
-// tokens, and nothing is left of them.
+// TestHandoffs: more requests than either pool holds are handed over, some of them for the same prompt. They get all
+// their tokens, and nothing is left of them.
 func TestHandoffs(t *testing.T) {
 	for name, change := range disaggregated {
 		t.Run(name, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestHopelessHandoffs(t *testing.T) {
 	}
 }
 
-// timed is a handoffPart that records when it is told something.
+// timed is a handoffPart that records when it is asked for something.
 type timed struct {
 	handoffPart
 	at map[bootstrap.FactKind]time.Time
@@ -229,8 +229,8 @@ func (t timed) Do(a handoff.Action, tell func(bootstrap.Fact)) {
 	})
 }
 
-// BenchmarkHandoff hands requests over between idle workers without a transfer time. Its figure is the median time from the
-// end of the prefill pass until the decode worker may run the request.
+// BenchmarkHandoff hands requests over between idle workers without a transfer time. Its figure is the median time from
+// the end of the prefill pass until the decode worker may run the request.
 func BenchmarkHandoff(b *testing.B) {
 	for _, name := range []string{"vllm", "sglang"} {
 		b.Run(name, func(b *testing.B) {

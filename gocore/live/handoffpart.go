@@ -68,8 +68,8 @@ func (r *rank) handOff(n *command) {
 	}
 }
 
-// awaitAction records that the next action of a hand-off gives up blocks, or puts them into use, without a pass of this engine.
-// actionDone records that the action has been carried out.
+// awaitAction records that the next action of a hand-off gives up blocks, or puts them into use, without a pass of this
+// engine. actionDone records that the action has been carried out.
 func (r *rank) awaitAction(q *request) {
 	q.awaitsAction = true
 	r.awaiting++
@@ -93,7 +93,8 @@ func (r *rank) forget(q *request, verb func(engine.RequestID) []kvcache.Event) {
 	r.publish(events)
 }
 
-// reserve asks the engine for the blocks of a request. A request that can never run fails without a retry at other workers.
+// reserve asks the engine for the blocks of a request. A request that can never run fails without a retry at other
+// workers.
 func (r *rank) reserve(q *request) {
 	e := r.enter(q)
 	if err := r.destination.Reserve(e); err != nil {

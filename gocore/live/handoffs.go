@@ -82,8 +82,8 @@ func (h *handoffs) check(info *wire.Bootstrap) string {
 	return ""
 }
 
-// identify returns the identity of a hand-off, which both of its workers derive from the request. callID is a UUID, unless the
-// client is not one of Dynamo.
+// identify returns the identity of a hand-off, which both of its workers derive from the request. callID is a UUID,
+// unless the client is not one of Dynamo.
 func identify(info *wire.Bootstrap, callID string) bootstrap.Identity {
 	requestID, err := uuid.Parse(callID)
 	if err != nil {
@@ -92,8 +92,8 @@ func identify(info *wire.Bootstrap, callID string) bootstrap.Identity {
 	return bootstrap.Identity{HandoffID: info.HandoffID.UUID, Room: info.Room, RequestID: requestID}
 }
 
-// run hands a request over and returns when that is done: nil if the destination has it. After an error, the engine of this
-// worker has been told to drop the request.
+// run hands a request over and returns when that is done: nil if the destination has it. After an error, the engine of
+// this worker has been told to drop the request.
 func (h *handoffs) run(ctx context.Context, info *wire.Bootstrap, id bootstrap.Identity, dpRank, promptTokens int, s rendezvous.Engine) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -88,8 +88,8 @@ func (o *outputs) draw(length int, rng *rand.Rand) []uint32 {
 	return tokens
 }
 
-// cut ends an answer at the first token that fulfils a stop condition of the request. That token is sent: frontends know which
-// of them to hide.
+// cut ends an answer at the first token that fulfils a stop condition of the request. That token is sent: frontends
+// know which of them to hide.
 func cut(tokens []uint32, request *wire.Request) output {
 	s := &request.StopConditions
 	fewest := 0

@@ -85,8 +85,8 @@ var engines = map[string]func(*engineargs.Args){
 	"vllm without prefix caching": func(a *engineargs.Args) { a.PrefixCaching = false },
 }
 
-// TestRank: requests on a pool that is too small for all of them get exactly their tokens, and the names of blocks do not
-// outlive the blocks.
+// TestRank: requests on a pool that is too small for all of them get exactly their tokens, and the names of blocks do
+// not outlive the blocks.
 func TestRank(t *testing.T) {
 	for name, change := range engines {
 		r, o := startRank(t, func(a *engineargs.Args) {

@@ -16,7 +16,8 @@ import (
 	"dynosim/gocore/live/publish/events"
 )
 
-// askReplay asks a replay port for the messages from a number on, as a DEALER does, and returns their numbers and tokens.
+// askReplay asks a replay port for the messages from a number on, as a DEALER does, and returns their numbers and
+// tokens.
 func askReplay(t *testing.T, port int, from uint64) (numbers []uint64, stored []uint32) {
 	t.Helper()
 	d := zmq4.NewDealer(t.Context(), zmq4.WithLogger(log.New(io.Discard, "", 0)))

@@ -15,7 +15,7 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// TestShutdownUnderLoad: clients that are cut off hear of it, and nothing of the process is left but its closed ports.
+// TestShutdownUnderLoad: clients that are cut off see that, and nothing of the process is left but its closed ports.
 func TestShutdownUnderLoad(t *testing.T) {
 	const clients = 200
 	p, store := startProcess(t, 0)

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/journal"
 )
 
-// timeline is the journals of all ranks of a process, nil if none is wanted. Each belongs to the goroutine of its engine until
-// that has ended.
+// timeline is the journals of all ranks of a process, nil if none is wanted. Each belongs to the goroutine of its
+// engine until that has ended.
 type timeline struct {
 	journal *journal.Journal
 	parts   []*journal.Journal // by number of the rank in the process
@@ -44,8 +44,8 @@ func (t *timeline) follow(r *rank, number int) {
 	}
 }
 
-// WriteTimeline writes what engines did, as a trace for Perfetto. The process must have been shut down, and have been told to
-// keep a timeline. It reports true if there is more than was kept.
+// WriteTimeline writes what engines did, as a trace for Perfetto. The process must have been shut down, and have been
+// told to keep a timeline. It reports true if there is more than was kept.
 func (p *Process) WriteTimeline(out io.Writer) (cut bool, err error) {
 	j := p.timeline.journal
 	j.Merge(p.timeline.parts)

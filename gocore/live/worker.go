@@ -151,7 +151,7 @@ func (w *Worker) start() error {
 	return nil
 }
 
-// unheardPatience is how long KV events may be published to nobody before the log says so.
+// unheardPatience is how long KV events may be published without a subscriber before the log says so.
 const unheardPatience = time.Minute
 
 func (w *Worker) publisherConfig() publish.Config {
@@ -174,7 +174,8 @@ func (w *Worker) publisherConfig() publish.Config {
 	return config
 }
 
-// hasKVEvents reports whether routers follow the caches. For decode workers they do not, as they are not chosen by cache content.
+// hasKVEvents reports whether routers follow the caches. For decode workers they do not, as they are not chosen by
+// cache content.
 func (w *Worker) hasKVEvents() bool {
 	return w.args.PrefixCaching && w.args.Role != engine.Decode
 }
@@ -197,8 +198,8 @@ func (w *Worker) announceEvents() error {
 	return nil
 }
 
-// announceRank publishes who has the KV events of a rank: to routers of 1.3 an endpoint with a name that they know, to those of 1.6
-// the record of a source, which names the endpoint.
+// announceRank publishes who has the KV events of a rank: to routers of 1.3 an endpoint with a name that they know, to
+// those of 1.6 the record of a source, which names the endpoint.
 func (w *Worker) announceRank(dpRank int) error {
 	e := w.process.config.Endpoint
 	at := func(name string) discovery.Endpoint {

@@ -8,7 +8,8 @@ type Facts struct {
 	Full, Window, Linear int
 	WindowTokens         int // what a sliding window sees
 	KVHeads, HeadDim     int
-	// Latent is the number of values of a token in a layer of multi-head latent attention, which all GPUs keep; 0 with heads.
+	// Latent is the number of values of a token in a layer of multi-head latent attention, which all GPUs keep; 0 with
+	// heads.
 	Latent int
 	State  State
 	// MaxLen is the longest request, in tokens.
@@ -18,14 +19,15 @@ type Facts struct {
 	WeightsSource string
 }
 
-// State is what a layer of linear attention keeps for a sequence: the last inputs of its convolution, and a matrix for each head.
+// State is what a layer of linear attention keeps for a sequence: the last inputs of its convolution, and a matrix for
+// each head.
 type State struct {
 	ConvValues int // in two bytes each
 	Values     int
 	ValueBytes int
 }
 
-// bytes of the part that one of so many GPUs keeps.
+// bytes of the part that one of the GPUs keeps.
 func (s State) bytes(ranks int) int { return s.ConvValues*2/ranks + s.Values*s.ValueBytes/ranks }
 
 // gatedState returns that of a gated delta net.

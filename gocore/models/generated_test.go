@@ -10,7 +10,8 @@ import (
 
 //go:generate go test . -run ^TestGenerated -rewrite
 
-// TestGeneratedTable keeps the list that "python -m dynamo.replay models" prints: the layout on one GPU, or on as few as share all heads.
+// TestGeneratedTable keeps the list that "python -m dynamo.replay models" prints: the layout on one GPU, or on as few
+// as share all heads.
 func TestGeneratedTable(t *testing.T) {
 	var rows []string
 	for _, f := range Table() {

@@ -69,8 +69,8 @@ func (f Facts) tokenBytes(s Shape) int {
 	return 2 * max(1, f.KVHeads/s.Ranks) * f.HeadDim * size
 }
 
-// groupLayers returns the number of layers of a group: those of the rarest kind, or all of the most frequent one if it has less than
-// half as many more, so that little is left empty.
+// groupLayers returns the number of layers of a group: those of the rarest kind, or all of the most frequent one if it
+// has less than half as many more, so that little is left empty.
 func groupLayers(full, others int) int {
 	if others == 0 {
 		return full
@@ -85,7 +85,7 @@ func groupLayers(full, others int) int {
 // Groups returns the number of groups of all kinds.
 func (l Layout) Groups() int { return l.FullGroups + l.WindowGroups + l.LinearGroups }
 
-// Blocks returns the number of blocks that so many bytes hold.
+// Blocks returns the number of blocks that the given number of bytes holds.
 func (l Layout) Blocks(bytes int) int { return max(0, bytes/l.BlockBytes) }
 
 // Limits of the requests that vLLM's log speaks of.

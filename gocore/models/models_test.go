@@ -22,7 +22,8 @@ func layoutOf(t *testing.T, model string, s Shape) Layout {
 	return layout
 }
 
-// vllmSizes is what the functions of vLLM 0.28 that size a KV cache return for the models of the table, with layers of these facts.
+// vllmSizes is what the functions of vLLM 0.28 that size a KV cache return for the models of the table, with layers of
+// these facts.
 const vllmSizes = "testdata/vllm_sizes.json"
 
 func TestLayoutIsThatOfVLLM(t *testing.T) {
@@ -71,8 +72,8 @@ func TestLayoutIsThatOfVLLM(t *testing.T) {
 	}
 }
 
-// published are logs of vLLM that people have published, with the memory for the KV cache that each says is available. Until 0.20 the tokens are
-// blocks x block size / groups, later concurrency x length.
+// published are logs of vLLM that people have published, with the memory for the KV cache that each says is available.
+// Until 0.20 the tokens are blocks x block size / groups, later concurrency x length.
 var published = []struct {
 	source, model string
 	shape         Shape

@@ -2,13 +2,15 @@ package models
 
 import "fmt"
 
-// Pools are the two KV pools of one GPU as SGLang makes them: of the layers of full attention, and of those with a sliding window.
+// Pools are the two KV pools of one GPU as SGLang makes them: of the layers of full attention, and of those with a
+// sliding window.
 type Pools struct {
 	pageBytes    int // of a page in one layer
 	full, window int // layers
 }
 
-// windowRatio is the number of tokens in the pool of the window layers for each token in the other one, SGLang's swa_full_tokens_ratio.
+// windowRatio is the number of tokens in the pool of the window layers for each token in the other one, SGLang's
+// swa_full_tokens_ratio.
 const windowRatio = 0.8
 
 // Pools forms the pools of SGLang. It fails for a model without a layer of full attention, or with linear attention.
@@ -22,14 +24,14 @@ func (f Facts) Pools(s Shape) (Pools, error) {
 	return Pools{pageBytes: f.tokenBytes(s) * s.BlockSize, full: f.Full, window: f.Window}, nil
 }
 
-// Pages returns the number of pages that so many bytes hold in each pool.
+// Pages returns the number of pages that the given number of bytes holds in each pool.
 func (p Pools) Pages(bytes int) (full, window int) {
 	layers := float64(p.full) + float64(windowRatio*float64(p.window))
 	full = max(0, int(float64(bytes)/(layers*float64(p.pageBytes))))
 	return full, p.Beside(full)
 }
 
-// Beside returns the number of pages of the window layers beside so many of the others; 0 without such layers.
+// Beside returns the number of pages of the window layers beside the given number of the others; 0 without such layers.
 func (p Pools) Beside(full int) int {
 	if p.window == 0 {
 		return 0

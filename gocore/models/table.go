@@ -72,8 +72,8 @@ func rowState(row *strictjson.Object) State {
 	return gatedState(row.Int("state_key_heads"), row.Int("state_key_dim"), row.Int("state_value_heads"), row.Int("state_value_dim"), kernel, size)
 }
 
-// Find returns the model of a name: as published, without its owner, or without the end that tells tunings apart. Capitals do not
-// count.
+// Find returns the model of a name: as published, without its owner, or without the end that tells tunings apart.
+// Capitals do not count.
 func Find(name string) (Facts, error) {
 	known := Table()
 	var names []string

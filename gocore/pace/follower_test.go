@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestFollower: nothing comes before its time, however far apart things are; whoever waits polls, and an error ends it.
+// TestFollower: nothing comes before its time, however far apart things are; the waiting side polls, and an error ends
+// it.
 func TestFollower(t *testing.T) {
 	f, polls := NewFollower(), 0
 	poll := func() error { polls++; return nil }

@@ -98,8 +98,8 @@ const (
 
 var metrics = []Metric{Waiting, Running, CacheUse, TTFTP95}
 
-// values returns those of the active workers, in thousandths, as metric adapters send them. extra is what no worker has: the
-// requests that the router holds. There are none if nothing was measured.
+// values returns those of the active workers, in thousandths, as metric adapters send them. extra is what no worker
+// has: the requests that the router holds. There are none if nothing was measured.
 func (m Metric) values(p *Pool, ttftsMs []float64) (perWorker []int64, extra int64) {
 	for _, g := range p.Gauges {
 		switch m {

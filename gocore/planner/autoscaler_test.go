@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// load returns a pool at a tick: active workers with so many waiting requests each, and starting ones.
+// load returns a pool at a tick: active workers with the given number of waiting requests each, and starting ones.
 func load(waiting []int, starting, held int) Pool {
 	p := Pool{Active: len(waiting), Starting: starting, Total: len(waiting) + starting, Held: held}
 	for i, n := range waiting {
@@ -15,7 +15,7 @@ func load(waiting []int, starting, held int) Pool {
 	return p
 }
 
-// same is n workers with equal queues.
+// same returns n workers with equal queues.
 func same(n, waiting int) []int {
 	all := make([]int, n)
 	for i := range all {

@@ -75,8 +75,8 @@ func fieldError(field string, got any, want string) error {
 	return &strictjson.FieldError{Field: field, Got: fmt.Sprint(got), Want: want}
 }
 
-// ParseAutoscaler reads a JSON object with a policy, or a list of them for two pools. twoPools tells whether there is a pool
-// of prefill workers.
+// ParseAutoscaler reads a JSON object with a policy, or a list of them for two pools. twoPools tells whether there is a
+// pool of prefill workers.
 func ParseAutoscaler(text string, twoPools bool) (*Autoscaler, error) {
 	texts, err := objects(text)
 	if err != nil {
@@ -388,8 +388,8 @@ func (c *targetConfig) target(byDefault targetKind) (target, error) {
 	return t, err
 }
 
-// behavior reads how fast a pool may change in one direction, 1 for growing and -1 for shrinking. The defaults are those of
-// Kubernetes.
+// behavior reads how fast a pool may change in one direction, 1 for growing and -1 for shrinking. The defaults are
+// those of Kubernetes.
 func (c *behaviorConfig) behavior(name string, direction int, stabilization *float64, byDefaultS float64) (behavior, error) {
 	b := behavior{limits: []limit{{percent: true, value: 100, periodMs: 15_000}}}
 	if direction > 0 {

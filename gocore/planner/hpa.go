@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// hpa is the rule of Kubernetes' horizontal pod autoscaler, after its documentation: a proposal from each metric, stabilised
-// over time, then limited in its rate.
+// hpa is the rule of Kubernetes' horizontal pod autoscaler, after its documentation: a proposal from each metric,
+// stabilised over time, then limited in its rate.
 type hpa struct {
 	clock     every
 	ofPrefill bool
@@ -141,8 +141,8 @@ func (t target) one(perWorker []int64, extra int64) int64 {
 	return total(perWorker, extra)
 }
 
-// average returns a proposal from the sum over n workers. Of those that have no metric yet, the start-up is taken to bring what
-// speaks against a change: the target when the pool would shrink, nothing when it would grow.
+// average returns a proposal from the sum over n workers. Of those that have no metric yet, the start-up is taken to
+// bring what speaks against a change: the target when the pool would shrink, nothing when it would grow.
 func (t target) average(sum int64, n, missing, current int, within func(float64) bool) int {
 	r := float64(sum/int64(n)) / float64(t.value)
 	if missing == 0 {

@@ -1,8 +1,8 @@
 // Package planner is what a replay and something that scales its pools tell each other.
 //
-// At chosen instants of simulated time, its ticks, a planner is told what the workers have done since the tick before, and
-// says how many workers each pool is to have and when it wants to be asked again. The workers of an aggregated run count as
-// decode workers.
+// At chosen instants of simulated time, its ticks, a planner sees what the workers have done since the tick before, and
+// says how many workers each pool is to have and when it wants to be asked again. The workers of an aggregated run
+// count as decode workers.
 package planner
 
 import (
@@ -24,7 +24,7 @@ type Planner interface {
 
 // Ender is a planner that wants to see the end of the run.
 type Ender interface {
-	// End is told what has happened since the last tick, once all requests are over.
+	// End sees what has happened since the last tick, once all requests are over.
 	End(*Tick) error
 }
 
@@ -35,7 +35,7 @@ type Wants struct {
 	TTFT   bool // Traffic.TTFTsMs
 }
 
-// Tick is what a planner is told.
+// Tick is what a planner sees.
 type Tick struct {
 	NowMs           float64
 	Prefill, Decode Pool

@@ -2,8 +2,8 @@ package planner
 
 import "math"
 
-// keda is the rule of KEDA, after its documentation: a poll switches a pool on and off, and from one worker on Kubernetes'
-// autoscaler has it.
+// keda is the rule of KEDA, after its documentation: a poll switches a pool on and off, and from one worker on
+// Kubernetes' autoscaler has it.
 type keda struct {
 	poll                  every
 	metric                Metric
@@ -41,7 +41,7 @@ func (k *keda) decide(p *Pool, ttftsMs []float64, nowMs float64) (int, string) {
 	return k.scaler.decideNow(p, ttftsMs, nowMs)
 }
 
-// queue asks for a worker for so many waiting requests.
+// queue asks for a worker for every target waiting requests.
 type queue struct {
 	clock     every
 	ofPrefill bool

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// BenchmarkAttribution runs replays with their reports, with latencies divided and without: long conversations, and requests so
-// short that nothing else takes long.
+// BenchmarkAttribution runs replays with their reports, with latencies divided and without: long conversations, and
+// requests so short that nothing else takes long.
 func BenchmarkAttribution(b *testing.B) {
 	run := func(name string, cfg Config) {
 		for _, divided := range []bool{false, true} {

@@ -45,8 +45,9 @@ func (e explainedRun) config(t *testing.T) Config {
 	return cfg
 }
 
-// TestAttribution: in 2,000 random runs, with all engines, one pool and two, with planners and speculative decoding, parts of
-// latencies are never negative and add up to them, do not depend on shortcuts, and change nothing else in a report.
+// TestAttribution: in 2,000 random runs, with all engines, one pool and two, with planners and speculative decoding,
+// parts of latencies are never negative and add up to them, do not depend on shortcuts, and change nothing else in a
+// report.
 func TestAttribution(t *testing.T) {
 	seeds := uint64(2000)
 	if testing.Short() {
@@ -141,8 +142,8 @@ func checkParts(t *testing.T, seed uint64, rows *report.Rows, seen map[string]in
 	}
 }
 
-// checkWaits compares the waits with when requests were admitted. A pass that was composed while another one ran starts later than
-// that, and preempted requests are admitted again.
+// checkWaits compares the waits with when requests were admitted. A pass that was composed while another one ran starts
+// later than that, and preempted requests are admitted again.
 func checkWaits(t *testing.T, seed uint64, rows *report.Rows) {
 	t.Helper()
 	column := func(name string) []float64 {

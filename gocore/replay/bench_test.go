@@ -29,7 +29,7 @@ func benchmarkRun(b *testing.B, cfg Config) {
 	b.ReportMetric(float64(b.N)*float64(tokens)/b.Elapsed().Seconds(), "tokens/s")
 }
 
-// BenchmarkReplay is the whole simulation without parsing and without the report.
+// BenchmarkReplay measures the whole simulation without parsing and without the report.
 func BenchmarkReplay(b *testing.B) {
 	b.Run("synthetic", func(b *testing.B) {
 		w, err := workload.Synthetic(workload.SyntheticSpec{
@@ -88,8 +88,8 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// BenchmarkCorners is kinds of runs that have been much slower than others once: SGLang behind the router with a page for
-// each token, speculative decoding, hand-offs between pools, requests that wait in the router, and many workers.
+// BenchmarkCorners measures kinds of runs that have been much slower than others once: SGLang behind the router with a page
+// for each token, speculative decoding, hand-offs between pools, requests that wait in the router, and many workers.
 func BenchmarkCorners(b *testing.B) {
 	kv := func(b *testing.B, cfg Config, config string) Config {
 		parsed, _, err := router.ParseConfig(config)

@@ -57,7 +57,7 @@ func disaggConfig(t testing.TB, seed uint64, rows string) Config {
 	return cfg
 }
 
-// runDisagg is Run, but lets the caller look at the workers.
+// runDisagg does what Run does, and lets the caller look at the workers.
 func runDisagg(t *testing.T, cfg Config) *run {
 	t.Helper()
 	r, setups := newRun(cfg)
@@ -67,8 +67,8 @@ func runDisagg(t *testing.T, cfg Config) *run {
 	return r
 }
 
-// TestDisaggEnds: whatever the pools, every request ends, nothing is left on any worker, and nothing happens before what
-// it needs.
+// TestDisaggEnds: whatever the pools, every request ends, nothing is left on any worker, and nothing happens before
+// what it needs.
 func TestDisaggEnds(t *testing.T) {
 	statuses := map[string]int{}
 	for seed := range uint64(600) {
@@ -160,8 +160,8 @@ func TestDisaggRepeats(t *testing.T) {
 	}
 }
 
-// queueing is a router that keeps requests back: it has limit of them on its workers at most, and takes workers in turn.
-// It checks that it is told everything, in an order that makes sense.
+// queueing is a router that keeps requests back: it has limit of them on its workers at most, and takes workers in
+// turn. It checks that it sees everything, in an order that makes sense.
 type queueing struct {
 	t        *testing.T
 	limit    int

@@ -87,7 +87,8 @@ func (f *faultRun) lose(b breakage) {
 	f.broken = append(f.broken, b)
 }
 
-// goOn goes on with a request whose attempt has failed: with another attempt that is on its way, on another worker, or not.
+// goOn goes on with a request whose attempt has failed: with another attempt that is on its way, on another worker, or
+// not.
 func (f *faultRun) goOn(b breakage) error {
 	if err := f.takeBack([]engine.RequestID{b.id}); err != nil {
 		return err
@@ -193,8 +194,8 @@ func (f *faultRun) count(event int, change func(*FaultEvent)) {
 	}
 }
 
-// Ended implements [fleet.Faults]. An attempt has come to the end of its request, or was rejected. Another one of the same request
-// is not needed any more.
+// Ended implements [fleet.Faults]. An attempt has come to the end of its request, or was rejected. Another one of the
+// same request is not needed any more.
 func (f *faultRun) Ended(id engine.RequestID) error {
 	a := &f.attempts[id]
 	others := f.claim(id)
@@ -216,8 +217,8 @@ func (f *faultRun) began(pass *engine.Pass) error {
 	return nil
 }
 
-// claim makes an attempt the only one of its turn, as its tokens are what the client gets. It returns the others, which are
-// over.
+// claim makes an attempt the only one of its turn, as its tokens are what the client gets. It returns the others, which
+// are over.
 func (f *faultRun) claim(id engine.RequestID) (others []engine.RequestID) {
 	a := &f.attempts[id]
 	if a.over {
@@ -343,8 +344,8 @@ func (f *faultRun) divide(pool, i int, pass *engine.Pass) {
 	}
 }
 
-// joinedOrSingle returns the requests of a pass that join the emitting set or emit a token by themselves: all whose first token
-// the pass can have emitted.
+// joinedOrSingle returns the requests of a pass that join the emitting set or emit a token by themselves: all whose
+// first token the pass can have emitted.
 func joinedOrSingle(pass *engine.Pass) []engine.TokenRun {
 	return slices.Concat(pass.Started, pass.Singles)
 }

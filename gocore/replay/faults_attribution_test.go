@@ -8,8 +8,8 @@ import (
 	"dynosim/gocore/report"
 )
 
-// TestFaultyAttribution: in random runs with faults parts of latencies are never negative and add up to them, do not depend on
-// shortcuts, and change nothing else.
+// TestFaultyAttribution: in random runs with faults parts of latencies are never negative and add up to them, do not
+// depend on shortcuts, and change nothing else.
 func TestFaultyAttribution(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(3 * *faultyRuns) {

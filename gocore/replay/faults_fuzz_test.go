@@ -10,8 +10,8 @@ import (
 // longestScript keeps runs of the fuzzer short.
 const longestScript = 2000
 
-// FuzzFaultScripts: any text is refused as a script of faults, or can be carried out: every request ends once, and equal runs
-// leave equal bytes.
+// FuzzFaultScripts: any text is refused as a script of faults, or can be carried out: every request ends once, and
+// equal runs leave equal bytes.
 func FuzzFaultScripts(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(script(rand.New(rand.NewPCG(seed, 23)), seed%4 == 1), seed)

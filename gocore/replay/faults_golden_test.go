@@ -15,8 +15,8 @@ import (
 	"dynosim/gocore/router"
 )
 
-// TestFaultGoldens runs testdata/faults/*.txt: runs with faults, from a description to what becomes of each request. phases.txt
-// says how to read them. -rewrite writes the results anew.
+// TestFaultGoldens runs testdata/faults/*.txt: runs with faults, from a description to what becomes of each request.
+// phases.txt says how to read them. -rewrite writes the results anew.
 func TestFaultGoldens(t *testing.T) {
 	datadriven.Walk(t, "testdata/faults", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return faultGolden(t, d) })

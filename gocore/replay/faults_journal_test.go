@@ -29,8 +29,8 @@ func timelineOf(t testing.TB, cfg Config) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// TestFaultyTimelines: random runs with faults have the same timeline with and without shortcuts, and a script of which nothing
-// happens leaves the one of a run without faults.
+// TestFaultyTimelines: random runs with faults have the same timeline with and without shortcuts, and a script of which
+// nothing happens leaves the one of a run without faults.
 func TestFaultyTimelines(t *testing.T) {
 	differ := 0
 	for n := range *faultyRuns + 1 {

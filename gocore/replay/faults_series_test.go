@@ -32,7 +32,8 @@ func seriesOf(t testing.TB, cfg Config, stepMs float64) (Outcome, *journal.Table
 	return outcome, cfg.Journal.Table(), nil
 }
 
-// TestFaultySeries: the series of random runs with faults do not depend on shortcuts, and add up to what the report says.
+// TestFaultySeries: the series of random runs with faults do not depend on shortcuts, and add up to what the report
+// says.
 func TestFaultySeries(t *testing.T) {
 	seen := map[string]bool{}
 	for n := range *faultyRuns {

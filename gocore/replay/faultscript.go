@@ -402,7 +402,7 @@ func (f *faultRun) cutOff(s *faultyPool, pool, i int, ft *faults.Fault, event in
 }
 
 // giveUpWorker breaks off the streams of a worker once it is noticed that it cannot be reached. It goes on with its
-// requests until it hears of that.
+// requests until it learns of that.
 func (f *faultRun) giveUpWorker(s *faultyPool, i int) error {
 	c := s.cond(i)
 	f.breakOff(s, i, "its worker could not be reached")
@@ -487,7 +487,7 @@ func (f *faultRun) hitRange(n int, clock *faults.Clock, lastsMs float64) error {
 	return nil
 }
 
-// muteEvents makes what a router hears of a worker incomplete or late.
+// muteEvents makes what a router learns of a worker incomplete or late.
 func (f *faultRun) muteEvents(ft *faults.Fault, s *faultyPool, i int, untilMs float64) {
 	c := s.cond(i)
 	if ft.Kind == faults.EventsLost {

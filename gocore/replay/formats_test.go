@@ -24,8 +24,8 @@ import (
 //	FORMAT KEY=VALUE...   replays the rows that follow: session.turn, worker, arrival, admission, first and last token,
 //	                      tokens in and out, reused tokens; then the duration and the ratio of reused tokens
 //
-// Keys: workers, concurrency, speedup, cap (ms), trace_block_size, ratio, groups; all others are engine arguments. Blocks
-// have 4 tokens and there are 1000 of them, if nothing else is said.
+// Keys: workers, concurrency, speedup, cap (ms), trace_block_size, ratio, groups; all others are engine arguments.
+// Blocks have 4 tokens and there are 1000 of them, if nothing else is said.
 func TestFormats(t *testing.T) {
 	files, err := filepath.Glob("testdata/formats/*.txt")
 	if err != nil || len(files) == 0 {

@@ -45,8 +45,8 @@ type golden struct {
 	keys  []string // of the report, to be shown
 }
 
-// parseGolden reads a command. "prefill." and "decode." stand before engine arguments of one side, all other keys that it
-// does not know are arguments of both.
+// parseGolden reads a command. "prefill." and "decode." stand before engine arguments of one side, all other keys that
+// it does not know are arguments of both.
 func parseGolden(t *testing.T, d *datadriven.TestData) *golden {
 	g := &golden{cfg: Config{MaxSimTimeMs: math.Inf(1)}}
 	c := &DisaggConfig{PrefillWorkers: 1, DecodeWorkers: 1}

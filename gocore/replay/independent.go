@@ -12,16 +12,17 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// Workers that get their requests in turn do not depend on each other if no request waits for another one: it is known beforehand
-// which worker gets which request at what time. Then each worker runs by itself, from beginning to end. That is faster even one
-// after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
+// Workers that get their requests in turn do not depend on each other if no request waits for another one: it is known
+// beforehand which worker gets which request at what time. Then each worker runs by itself, from beginning to end. That
+// is faster even one after the other: the state of one worker fits the caches of a processor, that of a thousand does
+// not.
 //
-// In a dead end an SGLang engine tries something at every event, those of other workers included: what it does depends on how often
-// it is asked. Such engines are run by themselves, too, as hardly any run comes to that: one that does begins again, with all
-// workers in one loop.
+// In a dead end an SGLang engine tries something at every event, those of other workers included: what it does depends
+// on how often it is asked. Such engines are run by themselves, too, as hardly any run comes to that: one that does
+// begins again, with all workers in one loop.
 
-// independent reports whether workers can run by themselves. Workers whose caches are logged cannot, as the lines are in the
-// order of time. A journal cannot forget what it has been told, if the run has to begin again.
+// independent reports whether workers can run by themselves. Workers whose caches are logged cannot, as the lines are
+// in the order of time. A journal cannot forget what it has been told, if the run has to begin again.
 func (cfg *Config) independent(setups []engine.Setup) bool {
 	if cfg.Workers == 1 || cfg.Args.HostCache.Shared || !cfg.Router.Make(cfg.Workers).Traits().InTurn {
 		return false
@@ -47,7 +48,8 @@ func (cfg *Config) runIndependently(r *run, setups []engine.Setup) (Outcome, err
 	return again.through(again.inFleet, setups)
 }
 
-// independently runs the workers by themselves, each as a fleet of one, and joins their results in the order of workers.
+// independently runs the workers by themselves, each as a fleet of one, and joins their results in the order of
+// workers.
 func (r *run) independently(setups []engine.Setup) error {
 	parts, errs := make([]*run, r.Workers), make([]error, r.Workers)
 	collectors, journals := make([]*report.Collector, r.Workers), make([]*journal.Journal, r.Workers)
@@ -101,8 +103,8 @@ func (r *run) alone(setups []engine.Setup) error {
 	return nil
 }
 
-// joinDeadEnds makes one error of those of all workers: the first error that is no dead end, or one dead end with all requests that
-// are left.
+// joinDeadEnds makes one error of those of all workers: the first error that is no dead end, or one dead end with all
+// requests that are left.
 func joinDeadEnds(errs []error) error {
 	var all *engine.DeadEnd
 	for _, err := range errs {

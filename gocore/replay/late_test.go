@@ -8,7 +8,7 @@ import (
 	"dynosim/gocore/router"
 )
 
-// toldRouter notes when it hears of caches, beside a KV router that decides.
+// toldRouter notes when it learns of caches, beside a KV router that decides.
 type toldRouter struct {
 	*router.KV
 	heard *int
@@ -19,7 +19,8 @@ func (r toldRouter) Apply(worker int, events []kvcache.Event) {
 	r.KV.Apply(worker, events)
 }
 
-// TestKVEventLag has three equal prompts arrive, of which the router learns the blocks some time after the first has stored them.
+// TestKVEventLag has three equal prompts arrive, of which the router learns the blocks some time after the first has
+// stored them.
 func TestKVEventLag(t *testing.T) {
 	const prompt = `"input_length":64,"output_length":2,"hash_ids":[1,2,3,4]}`
 	rows := `{"timestamp":0,` + prompt + "\n" + `{"timestamp":500,` + prompt + "\n" + `{"timestamp":1500,` + prompt + "\n"

@@ -17,7 +17,7 @@ import (
 
 var plannedRuns = flag.Int("planned-runs", 200, "random runs with a planner of TestPlannedRuns")
 
-// scripted is a planner that draws its targets and the times of its ticks, and keeps what it is told.
+// scripted is a planner that draws its targets and the times of its ticks, and keeps what it sees.
 type scripted struct {
 	rng     *rand.Rand
 	pools   int
@@ -234,8 +234,8 @@ func (p planned) compareSeconds(t *testing.T, what string, got, want float64) {
 
 func close9(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(a), math.Abs(b)) }
 
-// TestPlannedRuns runs random workloads with random planners, with and without coasting: no request is lost, worker seconds
-// add up, and ticks and reports do not depend on the shortcuts.
+// TestPlannedRuns runs random workloads with random planners, with and without coasting: no request is lost, worker
+// seconds add up, and ticks and reports do not depend on the shortcuts.
 func TestPlannedRuns(t *testing.T) {
 	failed, changes := 0, 0
 	for seed := range uint64(*plannedRuns) {

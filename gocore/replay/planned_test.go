@@ -49,7 +49,7 @@ func (p *timed) OnTick(t *planner.Tick) (planner.Decision, error) {
 	return d, nil
 }
 
-// requests are rows of a trace: arrival, prompt and output, with prompts that have nothing in common.
+// requests returns rows of a trace: arrival, prompt and output, with prompts that have nothing in common.
 func requests(rows ...[3]int) string {
 	var b strings.Builder
 	id := 0
@@ -80,9 +80,10 @@ func checkTicks(t *testing.T, p *timed, want ...string) {
 	}
 }
 
-// TestLifeOfWorkers: two workers are added at 20 ms, which are active at 50; two drain from 70 on, while they still have a
-// request each. A tick has: active/all workers; passes with worker, seconds, prefills and their tokens, decodes and theirs;
-// and of the requests that completed their number, mean prompt, TTFT and ITL, and the tokens per request and pass.
+// TestLifeOfWorkers: two workers are added at 20 ms, which are active at 50; two drain from 70 on, while they still
+// have a request each. A tick has: active/all workers; passes with worker, seconds, prefills and their tokens, decodes
+// and theirs; and of the requests that completed their number, mean prompt, TTFT and ITL, and the tokens per request
+// and pass.
 func TestLifeOfWorkers(t *testing.T) {
 	p := &timed{atMs: []float64{20, 50, 70, 100}, targets: map[int]int{1: 3, 3: 1}, passes: true}
 	outcome, err := vector(t, p, 0.03, [3]int{0, 256, 6}, [3]int{10, 200, 6}, [3]int{60, 300, 20}, [3]int{65, 128, 3})

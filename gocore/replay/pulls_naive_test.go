@@ -15,8 +15,8 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// This file has the rules of vLLM's hand-offs once more, as plainly as they can be said: no shortcut, no event loop, lists that are
-// searched from end to end. docs/agreement.md says what the rules are.
+// This file has the rules of vLLM's hand-offs once more, as plainly as they can be said: no shortcut, no event loop,
+// lists that are searched from end to end. docs/agreement.md says what the rules are.
 
 // naiveBlock is a KV block of a pool.
 type naiveBlock struct {
@@ -458,9 +458,9 @@ func (run *naiveRun) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// TestNaivePulls compares random runs with the plain rules, to the last bit: those of tight decode pools, whose requests preempt each
-// other, those with transfers that end together or take no time, those with small budgets or chunks, and those whose passes end
-// together.
+// TestNaivePulls compares random runs with the plain rules, to the last bit: those of tight decode pools, whose
+// requests preempt each other, those with transfers that end together or take no time, those with small budgets or
+// chunks, and those whose passes end together.
 func TestNaivePulls(t *testing.T) {
 	seeds := uint64(400)
 	if testing.Short() {

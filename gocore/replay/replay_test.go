@@ -252,7 +252,8 @@ func countLater(t *testing.T, name string, cfg Config, single, cluster Outcome) 
 	return later
 }
 
-// TestEveryRequestEndsOnce: whatever the pool, every request completes or is rejected, and the time cap only takes away.
+// TestEveryRequestEndsOnce: whatever the pool, every request completes or is rejected, and the time cap only takes
+// away.
 func TestEveryRequestEndsOnce(t *testing.T) {
 	for _, engineArgs := range append(engines, `{"block_size":4,"num_gpu_blocks":5}`, `{"block_size":4,"num_gpu_blocks":1}`) {
 		for seed := range uint64(15) {
@@ -363,8 +364,8 @@ func TestDeadEnd(t *testing.T) {
 	}
 }
 
-// TestCrowdedWorkersEnd runs what once looked like a stall and is none: requests that make room for each other again and
-// again, and prompts of thousands of passes that take no time.
+// TestCrowdedWorkersEnd runs what once looked like a stall and is none: requests that make room for each other again
+// and again, and prompts of thousands of passes that take no time.
 func TestCrowdedWorkersEnd(t *testing.T) {
 	const row = `{"timestamp":0,"input_length":%d,"output_length":%d,"hash_ids":[%s]}` + "\n"
 	crowd := fmt.Sprintf(row, 64, 45000, "1") + fmt.Sprintf(row, 64, 1, "1") + fmt.Sprintf(row, 64, 45000, "2")

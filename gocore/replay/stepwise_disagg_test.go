@@ -37,8 +37,8 @@ func (d drawnRun) disaggregated(t testing.TB) Config {
 	return cfg
 }
 
-// handsOffByItself has the pools hand off by the rules of vLLM's own scheduler. The pool of prefill workers is of another size, and
-// transfers may take a time for each block, one after the other or side by side.
+// handsOffByItself has the pools hand off by the rules of vLLM's own scheduler. The pool of prefill workers is of
+// another size, and transfers may take a time for each block, one after the other or side by side.
 func (d drawnRun) handsOffByItself(c *DisaggConfig) {
 	rng := rand.New(rand.NewPCG(d.seed, 8))
 	c.Prefill.Role, c.Decode.Role = engine.Prefill, engine.Decode
@@ -51,8 +51,8 @@ func (d drawnRun) handsOffByItself(c *DisaggConfig) {
 	}
 }
 
-// TestStepwiseDecodeWorkers runs random workloads with and without coasting decode workers. The results must agree to the
-// last bit, the seconds of workers included.
+// TestStepwiseDecodeWorkers runs random workloads with and without coasting decode workers. The results must agree to
+// the last bit, the seconds of workers included.
 func TestStepwiseDecodeWorkers(t *testing.T) {
 	seeds := uint64(1200)
 	if testing.Short() {

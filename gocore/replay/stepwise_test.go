@@ -24,7 +24,7 @@ type drawnRun struct {
 }
 
 // config draws everything that may matter to a worker that runs ahead: how often blocks are opened, whether they run
-// short, whether requests arrive in the midst of a pass or exactly at its end, and what routers are told.
+// short, whether requests arrive in the midst of a pass or exactly at its end, and what routers learn.
 func (d drawnRun) config(t testing.TB) Config {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(d.seed, 2))
@@ -208,8 +208,8 @@ func (d drawnRun) router(t testing.TB, rng *rand.Rand, args engineargs.Args) rou
 	})
 }
 
-// model returns the polynomial, a profile in which everything shows, or one in which all passes end at multiples of 5 ms: then
-// those of several workers do at once, and requests arrive exactly then.
+// model returns the polynomial, a profile in which everything shows, or one in which all passes end at multiples of 5
+// ms: then those of several workers do at once, and requests arrive exactly then.
 func (d drawnRun) model(t testing.TB, rng *rand.Rand) timing.Model {
 	t.Helper()
 	tables := timing.Tables{
@@ -241,8 +241,8 @@ func (d drawnRun) result(t testing.TB) string {
 	return fmt.Sprint(d.log, outcome.WorkerSeconds, "\n", text(t, cfg, outcome))
 }
 
-// run is Run; if stepwise, several workers are always run together. Not so by an engine's own rules, which preempt often: there
-// the gaps around preemptions are added up in another order, which shows in the last bit of a mean.
+// run does what Run does; if stepwise, several workers are always run together. Not so by an engine's own rules, which preempt
+// often: there the gaps around preemptions are added up in another order, which shows in the last bit of a mean.
 func (d drawnRun) run(cfg Config) (Outcome, error) {
 	if !d.stepwise || d.own != "" || cfg.Workers == 1 {
 		return Run(cfg)
@@ -309,7 +309,7 @@ func TestOrderOfWorkers(t *testing.T) {
 	}
 }
 
-// TestStepwiseDisaggregated is the same with two pools.
+// TestStepwiseDisaggregated does the same with two pools.
 func TestStepwiseDisaggregated(t *testing.T) {
 	for seed := range uint64(300) {
 		run := func(stepwise bool) string {
@@ -327,8 +327,8 @@ func TestStepwiseDisaggregated(t *testing.T) {
 	}
 }
 
-// TestCoasting: the shortcut is taken, by one worker and by several, with engines that preempt and those that do not, and by
-// the engines' own rules.
+// TestCoasting: the shortcut is taken, by one worker and by several, with engines that preempt and those that do not,
+// and by the engines' own rules.
 func TestCoasting(t *testing.T) {
 	var rows strings.Builder
 	for i := range 12 {
@@ -355,8 +355,8 @@ func TestCoasting(t *testing.T) {
 	}
 }
 
-// TestRunsAgain: among random runs with SGLang engines are some in which a worker cannot go on by itself. They begin again in
-// one loop, and requests that were over before are not counted twice.
+// TestRunsAgain: among random runs with SGLang engines are some in which a worker cannot go on by itself. They begin
+// again in one loop, and requests that were over before are not counted twice.
 func TestRunsAgain(t *testing.T) {
 	again := 0
 	for seed := range uint64(1500) {

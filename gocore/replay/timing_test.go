@@ -14,8 +14,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// tokenTimes runs requests of unshared tokens that all arrive at 0, given as input and output length, and returns when each of
-// them got its first and its last token.
+// tokenTimes runs requests of unshared tokens that all arrive at 0, given as input and output length, and returns when
+// each of them got its first and its last token.
 func tokenTimes(t *testing.T, args string, setup func(engine.Role, int) engine.Setup, requests ...[2]int) (first, last []float64) {
 	t.Helper()
 	var rows strings.Builder

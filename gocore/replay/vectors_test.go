@@ -81,8 +81,8 @@ func near(t *testing.T, what string, got, want float64) {
 
 // The values in these tests were recorded from runs of the reference.
 
-// TestWindows: a tick at the end of a pass sees the pass and not yet the completion of its request; one at an arrival sees no
-// more of it.
+// TestWindows: a tick at the end of a pass sees the pass and not yet the completion of its request; one at an arrival
+// sees no more of it.
 func TestWindows(t *testing.T) {
 	w := &watcher{atMs: []float64{24.297188, 30.142578, 50}}
 	var passes []int
@@ -98,8 +98,8 @@ func TestWindows(t *testing.T) {
 	near(t, "ITL", w.traffic[2].ITLSumMs, 5.898011)
 }
 
-// TestHitSamples: the part of a prompt that the router finds on the chosen worker counts by blocks, partial ones included. A
-// worker that came later has nothing.
+// TestHitSamples: the part of a prompt that the router finds on the chosen worker counts by blocks, partial ones
+// included. A worker that came later has nothing.
 func TestHitSamples(t *testing.T) {
 	for _, c := range []struct {
 		rows    string
@@ -159,8 +159,8 @@ func TestBurstsInTicks(t *testing.T) {
 	}
 }
 
-// TestChunksInTicks: what the two engines count as prefill, decode and queued. A pass is written as requests/tokens/cached
-// tokens that it prefills, requests/tokens that it decodes, and requests/tokens that wait.
+// TestChunksInTicks: what the two engines count as prefill, decode and queued. A pass is written as
+// requests/tokens/cached tokens that it prefills, requests/tokens that it decodes, and requests/tokens that wait.
 func TestChunksInTicks(t *testing.T) {
 	rows := row(0, 300, 3, "1", "2", "3", "4", "5") + row(0, 100, 2, "1", "6") + row(5, 64, 4, "1") + row(6, 200, 1, "7", "8", "9", "10")
 	for engineArgs, want := range map[string]string{

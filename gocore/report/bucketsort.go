@@ -7,15 +7,16 @@ import (
 	"slices"
 )
 
-// A run whose passes all last differently has a gap for each of them, and sorting these by comparisons took a quarter of the time.
+// A run whose passes all last differently has a gap for each of them, and sorting these by comparisons took a quarter
+// of the time.
 
 const (
 	bucketBits = 10
 	fewToSort  = 1 << 7 // comparisons are faster for so few
 )
 
-// sortGaps sorts values, none of them negative or NaN, and those that are equal by weight. It divides them among buckets by the
-// leading bits in which they differ, in place, and sorts each of these in the same way.
+// sortGaps sorts values, none of them negative or NaN, and those that are equal by weight. It divides them among
+// buckets by the leading bits in which they differ, in place, and sorts each of these in the same way.
 func sortGaps(all []repeated) {
 	if len(all) <= fewToSort {
 		slices.SortFunc(all, byValueAndWeight)

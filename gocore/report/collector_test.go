@@ -21,9 +21,9 @@ type slowRequest struct {
 	single                         bool // some token came by itself
 }
 
-// lives plays random lives of requests on several workers: arrivals, admissions, tokens, bursts of tokens, tokens that come by
-// themselves, pauses (a preemption or a starved budget), ends, rejections, and requests cut off at the end. It feeds a Collector the way a shell does, and
-// keeps every token time itself.
+// lives plays random lives of requests on several workers: arrivals, admissions, tokens, bursts of tokens, tokens that
+// come by themselves, pauses (a preemption or a starved budget), ends, rejections, and requests cut off at the end. It
+// feeds a Collector the way a shell does, and keeps every token time itself.
 func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 	const requests, workers = 12, 2
 	c, all := NewCollector(requests, workers), make([]slowRequest, requests)

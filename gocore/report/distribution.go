@@ -8,8 +8,8 @@ var statNames = [...]string{"mean", "min", "max", "median", "p75", "p90", "p95",
 // percents are the percentiles among statNames.
 var percents = [...]float64{50, 75, 90, 95, 99}
 
-// rankOf returns the number of a percentile among total sorted values, counted from 0: the nearest rank without interpolation,
-// round((total-1)*percent/100), half away from zero. So the median of two values is the larger.
+// rankOf returns the number of a percentile among total sorted values, counted from 0: the nearest rank without
+// interpolation, round((total-1)*percent/100), half away from zero. So the median of two values is the larger.
 func rankOf(percent float64, total int64) int64 {
 	return min(total-1, int64(math.Round(float64(total-1)*percent/100)))
 }
@@ -37,8 +37,8 @@ func statistics(sorted []float64) (found [len(statNames)]float64) {
 	return found
 }
 
-// repeatedStatistics does what statistics does, for values that are repeated. Its sums add the values of each weight, times weight, one after
-// the other.
+// repeatedStatistics does what statistics does, for values that are repeated. Its sums add the values of each weight,
+// times weight, one after the other.
 func repeatedStatistics(sorted []repeated) (found [len(statNames)]float64) {
 	if len(sorted) == 0 {
 		return found
@@ -76,7 +76,7 @@ func occurrences(values []repeated) int64 {
 // fewTimes is how many additions take less time one by one.
 const fewTimes = 8
 
-// addTimes adds term to sum so many times, rounding after each addition. Neither is negative.
+// addTimes adds term to sum a number of times, rounding after each addition. Neither is negative.
 //
 // Between two powers of two the floats are equally far apart. While sum stays there, every addition rounds to the
 // same step, unless term lies half way between two steps: then evenness decides.

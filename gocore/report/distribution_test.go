@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPercentileRanks is the table of the specification: which of N sorted values each percentile picks, counted from 0.
+// TestPercentileRanks checks the table of the specification: which of N sorted values each percentile picks, counted from
+// 0.
 func TestPercentileRanks(t *testing.T) {
 	for _, c := range []struct {
 		n    int
@@ -79,8 +80,8 @@ func TestRepetitions(t *testing.T) {
 	}
 }
 
-// TestAddTimes compares with additions one by one, to the last bit: sums of all sizes beside the term, terms that lie half way
-// between two steps, and sums that pass several powers of two.
+// TestAddTimes compares with additions one by one, to the last bit: sums of all sizes beside the term, terms that lie
+// half way between two steps, and sums that pass several powers of two.
 func TestAddTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	for range 20_000 {

@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// cut ends the time of a request that has tokens left to emit at its last token, which the worker emitted in the emitting pass
-// last. What it spent since then is taken back.
+// cut ends the time of a request that has tokens left to emit at its last token, which the worker emitted in the
+// emitting pass last. What it spent since then is taken back.
 func (a *attribution) cut(id engine.RequestID, r *record, worker int) {
 	if a == nil || a.attempts != nil {
 		return
@@ -17,8 +17,8 @@ func (a *attribution) cut(id engine.RequestID, r *record, worker int) {
 	}
 }
 
-// atLastToken returns what a request that has tokens left to emit had spent when it emitted its last one. It reports false if it has
-// emitted none, or all.
+// atLastToken returns what a request that has tokens left to emit had spent when it emitted its last one. It reports
+// false if it has emitted none, or all.
 func (a *attribution) atLastToken(id engine.RequestID, r *record, worker int) (spent, bool) {
 	q := a.requests[id]
 	if q.state == ended || !q.decoded {
@@ -47,8 +47,8 @@ func (a *attribution) divide(id engine.RequestID, ttftMs, e2eMs float64) {
 	q.parts.fit(e2eMs)
 }
 
-// fit makes the parts add up to the whole. Both are differences and sums of rounded times, so they may differ in the last digits;
-// the largest part takes the difference.
+// fit makes the parts add up to the whole. Both are differences and sums of rounded times, so they may differ in the
+// last digits; the largest part takes the difference.
 func (s *shares) fit(wholeMs float64) {
 	const rounds = 3
 	for range rounds {
@@ -87,8 +87,8 @@ func (c *Collector) divideAll() {
 	}
 }
 
-// Undivided returns the most by which the parts of a latency differ from it before they are fitted to it, relative to the time of the
-// last token: what rounding leaves. It must be asked for before Summarise and Rows.
+// Undivided returns the most by which the parts of a latency differ from it before they are fitted to it, relative to
+// the time of the last token: what rounding leaves. It must be asked for before Summarise and Rows.
 func (c *Collector) Undivided() float64 {
 	worst := 0.0
 	for i := range c.records {

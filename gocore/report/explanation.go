@@ -119,8 +119,8 @@ func (l dividedLatency) statistics(requests []*spent, names []string) (all [][]V
 	return all
 }
 
-// splits divides the mean and the percentiles of a latency. A percentile is the latency of one request; where it comes from is
-// told by all requests near that one, as a single one may be an exception.
+// splits divides the mean and the percentiles of a latency. A percentile is the latency of one request; where it comes
+// from is told by all requests near that one, as a single one may be an exception.
 func (l dividedLatency) splits(requests []*spent) []Split {
 	n := len(requests)
 	if n == 0 {
@@ -166,8 +166,8 @@ type band struct {
 
 func (b *band) has(wholeMs float64) bool { return wholeMs >= b.fromMs && wholeMs <= b.toMs }
 
-// leaveOut leaves requests with time lost to faults out of a band in which they are the smaller part: a single crash hit one of a few
-// requests near the median, and says nothing about it.
+// leaveOut leaves requests with time lost to faults out of a band in which they are the smaller part: a single crash
+// hit one of a few requests near the median, and says nothing about it.
 func (b *band) leaveOut(l dividedLatency, requests []*spent) {
 	hit, clean := 0, 0
 	for _, q := range requests {

@@ -7,7 +7,7 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// What a collector is told besides in a run with faults, where a request may be begun several times on several workers.
+// What a collector records besides in a run with faults, where a request may be begun several times on several workers.
 
 // Trials is how often a request was begun, and why.
 type Trials struct {
@@ -50,8 +50,8 @@ func ofTrials(of func(*Trials) int) func(*Rows, int32, *record) int {
 	return func(rows *Rows, turn int32, _ *record) int { return of(&rows.c.trials[turn]) }
 }
 
-// Emitted returns the number of tokens that a request has emitted at the end of the last pass of its worker on record, if it got
-// one in each pass of its run. It emits more if that goes on.
+// Emitted returns the number of tokens that a request has emitted at the end of the last pass of its worker on record,
+// if it got one in each pass of its run. It emits more if that goes on.
 func (c *Collector) Emitted(id engine.RequestID) (tokens int, goesOn bool) {
 	r := c.record(id)
 	if r.state != openRun {

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// foldRun is a random run of one worker, told to collectors: requests begin, pause, go on, end, and some are rejected after they
-// have emitted tokens.
+// foldRun is a random run of one worker, told to collectors: requests begin, pause, go on, end, and some are rejected
+// after they have emitted tokens.
 type foldRun struct {
 	rng     *rand.Rand
 	tell    []*Collector
@@ -81,7 +81,8 @@ func (f *foldRun) pass(requests int) {
 	})
 }
 
-// TestFold: collectors that forget passes, with rows and without, give the report and the rows of one that keeps all of them.
+// TestFold: collectors that forget passes, with rows and without, give the report and the rows of one that keeps all of
+// them.
 func TestFold(t *testing.T) {
 	for seed := range uint64(8) {
 		const requests = 2000

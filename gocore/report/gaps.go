@@ -2,8 +2,8 @@ package report
 
 import "slices"
 
-// repeated is a value that weight requests have at once, and that count times. Workers that only decode have the same gap
-// again and again: a million gaps are some thousands of these.
+// repeated is a value that weight requests have at once, and that count times. Workers that only decode have the same
+// gap again and again: a million gaps are some thousands of these.
 type repeated struct {
 	value         float64
 	weight, count int64
@@ -13,8 +13,8 @@ type repeated struct {
 // for runs with many workers.
 const mergeFrom = 1 << 16
 
-// gapList is gaps, the first of which are merged. What is appended to all is merged with them when settle finds that it has
-// become too much: a quarter, as there may be many millions.
+// gapList is gaps, the first of which are merged. What is appended to all is merged with them when settle finds that it
+// has become too much: a quarter, as there may be many millions.
 type gapList struct {
 	all    []repeated
 	merged int
@@ -96,7 +96,8 @@ func joinEqual(all []repeated) []repeated {
 	return merged
 }
 
-// tokenRates turns sorted gaps, in place, into tokens per second of one user, sorted as well; gaps of zero have no rate.
+// tokenRates turns sorted gaps, in place, into tokens per second of one user, sorted as well; gaps of zero have no
+// rate.
 func tokenRates(gaps []repeated) []repeated {
 	rates := gaps[:0]
 	for _, g := range gaps {

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// handoffs returns a disaggregated run of five requests: one completed after a preemption on its decode worker, one rejected by
-// its prefill worker, one refused by its decode worker, one canceled, and one that is not over.
+// handoffs returns a disaggregated run of five requests: one completed after a preemption on its decode worker, one
+// rejected by its prefill worker, one refused by its decode worker, one canceled, and one that is not over.
 func handoffs(t *testing.T) (*Collector, *workload.Workload) {
 	t.Helper()
 	w, err := workload.LoadMooncake(strings.NewReader(strings.Repeat(`{"timestamp":0,"hash_ids":[1,2],"output_length":3}`+"\n", 5)), "t",

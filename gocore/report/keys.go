@@ -128,8 +128,8 @@ var keys = []key{
 		float: func(s *sums) float64 { return s.groups.WaitOthersMs }},
 }
 
-// group is a distribution whose statistics are keys. Exactly one of the functions is set. Those of gaps may change the list,
-// so that the order of groups matters.
+// group is a distribution whose statistics are keys. Exactly one of the functions is set. Those of gaps may change the
+// list, so that the order of groups matters.
 type group struct {
 	name, unit, doc string
 	once            func(latencies) []float64

@@ -11,18 +11,18 @@ import "dynosim/gocore/engine"
 //	attempt 2                                   |--queue--|--prompt--|--decode--|
 //	latency     |------------- lost ------------|--queue--|--prompt--|--decode--|
 //
-// The time to first token has the parts that the attempt with the first token had then. Passes are divided when their ends are
-// seen, since faults change how long they take.
+// The time to first token has the parts that the attempt with the first token had then. Passes are divided when their
+// ends are seen, since faults change how long they take.
 type attempts struct {
 	first   []shares // by request: the parts of the attempt with its first token, when that was emitted
 	counted []spent  // by request: the attempt that completed it
-	// broken is what the attempt with the last token of a request had spent then, if it was lost. Only a run that may be cut
-	// short needs it.
+	// broken is what the attempt with the last token of a request had spent then, if it was lost. Only a run that may be
+	// cut short needs it.
 	broken map[engine.RequestID]spent
 }
 
-// AttributeAttempts makes the collector divide the latencies of attempts, if Attribute was called: AttemptPass tells of their
-// passes.
+// AttributeAttempts makes the collector divide the latencies of attempts, if Attribute was called: AttemptPass tells of
+// their passes.
 func (c *Collector) AttributeAttempts() {
 	if a := c.attribution; a != nil {
 		a.attempts = &attempts{first: make([]shares, len(a.requests)), counted: make([]spent, len(a.requests)), broken: map[engine.RequestID]spent{}}
@@ -30,7 +30,8 @@ func (c *Collector) AttributeAttempts() {
 	}
 }
 
-// AttemptBegins records another attempt of a request. Ids of attempts follow each other, from the number of requests on.
+// AttemptBegins records another attempt of a request. Ids of attempts follow each other, from the number of requests
+// on.
 func (c *Collector) AttemptBegins(id, request engine.RequestID, ms float64) {
 	a := c.attribution
 	if a == nil {
@@ -75,7 +76,8 @@ func (c *Collector) AttemptPass(prefill bool, worker int, p *engine.Pass) {
 	w.waitedMs = 0
 }
 
-// fitParts makes the parts of a pass those of one that takes lengthMs, and returns what it takes longer because of faults.
+// fitParts makes the parts of a pass those of one that takes lengthMs, and returns what it takes longer because of
+// faults.
 func fitParts(parts *engine.Parts, p *engine.Pass, lengthMs float64) (lostMs float64) {
 	const rounding = 1e-9
 	if p.Tokens > 0 && p.Scheduled == 0 { // of a coast that was interrupted

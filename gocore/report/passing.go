@@ -40,7 +40,8 @@ func NewPassingCollector(requests, workers int, sla SLA) *Collector {
 	}
 }
 
-// foldFrom is from how many requests on passes are folded. Smaller runs do so with all of them at the end, which takes less time.
+// foldFrom is from how many requests on passes are folded. Smaller runs do so with all of them at the end, which takes
+// less time.
 const foldFrom = 1 << 18
 
 // missing returns a list of n times NaN.
@@ -126,8 +127,8 @@ func (c *Collector) Leave() {
 	}
 }
 
-// TakeGaps takes over the gaps between tokens from parts whose runs have ended, so that those of all parts are never there at
-// once. Merge takes the rest.
+// TakeGaps takes over the gaps between tokens from parts whose runs have ended, so that those of all parts are never
+// there at once. Merge takes the rest.
 func (c *Collector) TakeGaps(parts []*Collector) {
 	if !c.folds() {
 		return

@@ -2,8 +2,8 @@ package report
 
 import "dynosim/gocore/engine"
 
-// passSums adds up how long the passes of a worker took, how long it was idle between them, and how much longer passes took
-// because of faults.
+// passSums adds up how long the passes of a worker took, how long it was idle between them, and how much longer passes
+// took because of faults.
 type passSums struct{ promptMs, decodeMs, hostMs, idleMs, lostMs float64 }
 
 // progress is how far a worker is.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// unsortedStatistics does what statistics does, for values in any order, which it rearranges. It does not sort them, which takes several times
-// as long; sums may differ in the last digits.
+// unsortedStatistics does what statistics does, for values in any order, which it rearranges. It does not sort them,
+// which takes several times as long; sums may differ in the last digits.
 func unsortedStatistics(values []float64) (found [len(statNames)]float64) {
 	if len(values) == 0 {
 		return found
@@ -44,8 +44,8 @@ func unsortedStatistics(values []float64) (found [len(statNames)]float64) {
 // fewValues are sorted.
 const fewValues = 32
 
-// putInPlace puts the value with this rank where it would be if all were sorted, with no larger one before it and no smaller one
-// behind it (quickselect).
+// putInPlace puts the value with this rank where it would be if all were sorted, with no larger one before it and no
+// smaller one behind it (quickselect).
 func putInPlace(values []float64, rank int) {
 	for len(values) > fewValues {
 		low, high := partition(values)
@@ -61,7 +61,8 @@ func putInPlace(values []float64, rank int) {
 	slices.Sort(values)
 }
 
-// partition moves values below a pivot to the front, and those above it behind low and high, between which all equal it.
+// partition moves values below a pivot to the front, and those above it behind low and high, between which all equal
+// it.
 func partition(values []float64) (low, high int) {
 	pivot := median(values[0], values[len(values)/2], values[len(values)-1])
 	high = len(values)

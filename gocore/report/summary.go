@@ -54,7 +54,7 @@ func (u Resources) gpuHours() float64 {
 	return (prefill + decode) / 3600
 }
 
-// busy returns the share that so many milliseconds of all workers are of their time, NaN if that is not known.
+// busy returns the share that busy milliseconds of all workers are of their time, NaN if that is not known.
 func (u Resources) busy(ms float64) float64 {
 	if u.DecodeWorkerSeconds <= 0 {
 		return math.NaN()
@@ -62,8 +62,8 @@ func (u Resources) busy(ms float64) float64 {
 	return ms / 1000 / u.DecodeWorkerSeconds
 }
 
-// Value is one entry of a report: a Text if that is not empty, else an Int if IsInt, else a Float, of which NaN stands for
-// a number that does not exist.
+// Value is one entry of a report: a Text if that is not empty, else an Int if IsInt, else a Float, of which NaN stands
+// for a number that does not exist.
 type Value struct {
 	Key   string
 	Float float64
@@ -153,8 +153,8 @@ func (c *Collector) distributions(s *summary, counted int) {
 	}
 }
 
-// latencies are those of the requests that count, in milliseconds: the times to the first and to the second token, per output token,
-// and to the last token.
+// latencies are those of the requests that count, in milliseconds: the times to the first and to the second token, per
+// output token, and to the last token.
 type latencies struct{ ttft, ttst, tpot, e2e []float64 }
 
 func (c *Collector) latencies() latencies {
@@ -208,8 +208,8 @@ func (s *summary) float(key string, v float64) {
 	s.values = append(s.values, Value{Key: key, Float: v})
 }
 
-// distribution adds the statistics of values, which it sorts, and how many values they are over. counted is the number of
-// requests that the report is about.
+// distribution adds the statistics of values, which it sorts, and how many values they are over. counted is the number
+// of requests that the report is about.
 func (s *summary) distribution(name string, values []float64, counted int) {
 	slices.Sort(values)
 	s.statistics(name, statistics(values), len(values), counted)

@@ -32,12 +32,13 @@ type Tenant struct {
 // Tenants is the report of tenants.
 type Tenants struct {
 	Tenants []Tenant `json:"tenants"` // by name
-	// Jain is the Jain index of the tokens served to tenants: 1 if all got as many, 1 divided by their number if one got all.
+	// Jain is the Jain index of the tokens served to tenants: 1 if all got as many, 1 divided by their number if one got
+	// all.
 	Jain float64 `json:"tenant_jain_index"`
 }
 
-// ByTenant sums up the requests of each tenant. of says whose a request is and its deadline after arrival, 0 for none. The collector
-// must keep all records.
+// ByTenant sums up the requests of each tenant. of says whose a request is and its deadline after arrival, 0 for none.
+// The collector must keep all records.
 func (c *Collector) ByTenant(of func(engine.RequestID) (tenant string, deadlineMs float64), sla SLA) Tenants {
 	type latencies struct{ ttft, e2e []float64 }
 	places := map[string]int{}

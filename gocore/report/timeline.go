@@ -1,7 +1,7 @@
 package report
 
-// timeline is the emitting passes of one worker. They come in stretches, because a list that has to grow would be copied
-// again and again, and there may be many millions.
+// timeline is the emitting passes of one worker. They come in stretches, because a list that has to grow would be
+// copied again and again, and there may be many millions.
 type timeline struct {
 	stretches []*stretch // with room for one pass more than there are; nil where they are folded
 	passes    int
@@ -57,8 +57,8 @@ func (t *timeline) change(pass int32) *int32 {
 	return &t.stretches[pass/stretchPasses].change[pass%stretchPasses]
 }
 
-// appendGaps appends the gaps between one pass and the next, each with the number of requests that have it. Equal ones in
-// a row share an entry.
+// appendGaps appends the gaps between one pass and the next, each with the number of requests that have it. Equal ones
+// in a row share an entry.
 func (t *timeline) appendGaps(all []repeated) []repeated {
 	at := t.at
 	for i := t.folded; i < len(t.stretches); i++ {
@@ -90,8 +90,8 @@ func (t *timeline) appendStretch(all []repeated, i int, at *gapEnd) []repeated {
 	return all
 }
 
-// fold moves the gaps of passes that are over for all requests to a list, as far as such passes are the first ones: a run
-// that is not counted yet needs the passes from its first one on.
+// fold moves the gaps of passes that are over for all requests to a list, as far as such passes are the first ones: a
+// run that is not counted yet needs the passes from its first one on.
 func (t *timeline) fold(gaps *gapList) {
 	for t.folded < t.passes/stretchPasses && t.stretches[t.folded].open == 0 {
 		gaps.all = t.appendStretch(gaps.all, t.folded, &t.at)

@@ -6,9 +6,9 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// Which tokens clients got when, for the series over time of a run with faults. There a client may get tokens long after a
-// worker has emitted them, or never, and may have to throw away those that it got; so a series cannot count them as they are
-// emitted.
+// Which tokens clients got when, for the series over time of a run with faults. There a client may get tokens long
+// after a worker has emitted them, or never, and may have to throw away those that it got; so a series cannot count
+// them as they are emitted.
 
 // Tokens are tokens that clients got at one instant from one worker.
 type Tokens struct {
@@ -80,7 +80,8 @@ func (l *tokenLog) loses(id engine.RequestID) {
 	}
 }
 
-// Tokens tells of all tokens that clients got from requests that count, and of those that were lost. The run must have ended.
+// Tokens tells of all tokens that clients got from requests that count, and of those that were lost. The run must have
+// ended.
 func (c *Collector) Tokens(tell func(Tokens)) {
 	passes := make([]passTokens, len(c.workers))
 	for i := range c.records {
@@ -100,7 +101,8 @@ func (c *Collector) Tokens(tell func(Tokens)) {
 	}
 }
 
-// tellRequest tells of the first token of each run of a request, and of tokens beside runs. The other tokens are left to the passes.
+// tellRequest tells of the first token of each run of a request, and of tokens beside runs. The other tokens are left
+// to the passes.
 func (c *Collector) tellRequest(r *record, pieces []piece, passes []passTokens, tell func(Tokens)) {
 	nan := math.NaN()
 	lastMs := nan

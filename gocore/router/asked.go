@@ -13,12 +13,12 @@ import (
 type Decider interface {
 	// Begin is called once, before the first decision.
 	Begin(Pool) (Wishes, error)
-	// Decide answers a question. What it is given is valid during the call only. With an error, ID of the verdict is the request at
-	// which the rule has failed, negative for none.
+	// Decide answers a question. What it is given is valid during the call only. With an error, ID of the verdict is the
+	// request at which the rule has failed, negative for none.
 	Decide(*Question) (Verdict, error)
 }
 
-// Pool is what a [Decider] is told of the workers before it begins.
+// Pool is what a [Decider] learns of the workers before it begins.
 type Pool struct {
 	Stage     string // as in Options
 	Workers   int
@@ -29,7 +29,7 @@ type Pool struct {
 // Wishes are what a [Decider] wants to be asked.
 type Wishes struct {
 	TickMs float64 // between two ticks, 0 for none
-	// MetricsMs above 0 has questions tell the loads of the last poll, at 0, 1, 2, ... times so many milliseconds.
+	// MetricsMs above 0 has questions tell the loads of the last poll, at 0, 1, 2, ... times MetricsMs.
 	MetricsMs float64
 }
 
@@ -39,9 +39,11 @@ type Question struct {
 	AtMs  float64
 	Why   Occasion
 	New   *Request // the one that arrives now; nil for other occasions
-	// Cached is how many leading blocks of the prompt of New workers have cached, by place; those without any are left out.
+	// Cached is how many leading blocks of the prompt of New workers have cached, by place; those without any are left
+	// out.
 	Cached []Cached
-	// Left is what has left its worker since the question before, Withdrawn the kept requests that are not to be decided any more.
+	// Left is what has left its worker since the question before, Withdrawn the kept requests that are not to be decided
+	// any more.
 	Left      []Left
 	Withdrawn []int32
 
@@ -56,8 +58,8 @@ type Question struct {
 // Occasion is why a [Decider] is asked.
 type Occasion uint8
 
-// Arrived is about the new request. Freed and Ticked are about all that are kept, and More about those that come after the one that
-// the verdict before was about.
+// Arrived is about the new request. Freed and Ticked are about all that are kept, and More about those that come after
+// the one that the verdict before was about.
 const (
 	Arrived Occasion = iota
 	Freed
@@ -106,8 +108,9 @@ func (e *DecisionError) Error() string {
 // Unwrap returns what the rule has failed with.
 func (e *DecisionError) Unwrap() error { return e.Err }
 
-// Asked is a router whose decisions a [Decider] makes. It books requests as [KV] does, so that what it knows of workers is what a
-// KV-aware router knows. Nobody outside hears of what it books between two questions, so that events cost nothing.
+// Asked is a router whose decisions a [Decider] makes. It books requests as [KV] does, so that what it knows of workers
+// is what a KV-aware router knows. What it books is not visible outside between two questions, so that events cost
+// nothing.
 type Asked struct {
 	kv       *KV // its books; it never decides
 	decider  Decider
@@ -377,7 +380,7 @@ func (a *Asked) Tick(nowMs float64) ([]Admission, error) {
 	return a.again(Ticked, nowMs)
 }
 
-// Finish implements [Finisher]: the rule hears of what has left since it was asked the last time.
+// Finish implements [Finisher]: the rule learns of what has left since it was asked the last time.
 func (a *Asked) Finish(nowMs float64) error {
 	if len(a.left) == 0 || !a.begun {
 		return nil

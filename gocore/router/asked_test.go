@@ -31,7 +31,8 @@ func twoBlocks(first uint32) kvcache.Prompt {
 	return kvcache.Prompt{Segments: []uint32{first, first + 1}, PerSegment: 1}
 }
 
-// TestAsked follows a request that is kept, one that is sent and one that is refused, with what the rule is told of them.
+// TestAsked follows a request that is kept, one that is sent and one that is refused, with what the rule learns of
+// them.
 func TestAsked(t *testing.T) {
 	var verdicts []Verdict
 	s := &scripted{decide: func(*Question) (Verdict, error) {

@@ -7,7 +7,7 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// benchPrompt is blocks consecutive blocks, from a number on.
+// benchPrompt returns blocks consecutive blocks, from a number on.
 func benchPrompt(from uint32, blocks int) kvcache.Prompt {
 	p := kvcache.Prompt{PerSegment: 1}
 	for i := range blocks {
@@ -64,7 +64,8 @@ func conversation(p kvcache.Prompt, n int) kvcache.Prompt {
 	return p
 }
 
-// BenchmarkDecision is the whole life of a request: submit, first token, end. Its cost must not depend on what is cached.
+// BenchmarkDecision measures the whole life of a request: submit, first token, end. Its cost must not depend on what is
+// cached.
 func BenchmarkDecision(b *testing.B) {
 	for _, workers := range []int{4, 64, 256} {
 		for _, cached := range []int{1_000, 64_000, 1_000_000} {

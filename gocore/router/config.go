@@ -13,11 +13,11 @@ import (
 // Config is the part of a router configuration that has an effect. ParseConfig has checked every value; copies may be
 // changed within the same ranges.
 type Config struct {
-	// OverlapCredit is how much of a cached block is taken off the prefill cost, from 0 to 1. With a decay above 0 a worker
-	// gets less credit the more prefill load it has beyond the least loaded one.
+	// OverlapCredit is how much of a cached block is taken off the prefill cost, from 0 to 1. With a decay above 0 a
+	// worker gets less credit the more prefill load it has beyond the least loaded one.
 	OverlapCredit, OverlapCreditDecay float64
-	// HostCredit and SharedCredit are how much a block counts, compared with a cached one, that only the host of a worker has, or
-	// only a store that all workers share.
+	// HostCredit and SharedCredit are how much a block counts, compared with a cached one, that only the host of a worker
+	// has, or only a store that all workers share.
 	HostCredit, SharedCredit float64
 	// PrefillLoadScale weighs prefill cost against decode cost.
 	PrefillLoadScale float64
@@ -35,10 +35,12 @@ type Config struct {
 	Queueing       bool
 	QueueThreshold float64
 	QueuePolicy    QueuePolicy
-	// TenantWeights says how much tenants get against each other in a WFQ queue, such as "gold=3,free=1"; others have weight 1.
+	// TenantWeights says how much tenants get against each other in a WFQ queue, such as "gold=3,free=1"; others have
+	// weight 1.
 	TenantWeights string
 
-	// MetricsIntervalMs above 0 has decisions go by the loads of the last poll, and Replicas above 1 by so many routers.
+	// MetricsIntervalMs above 0 has decisions go by the loads of the last poll, and Replicas above 1 by that number of
+	// routers.
 	MetricsIntervalMs float64
 	Replicas          int
 
@@ -50,13 +52,13 @@ type Config struct {
 // QueuePolicy orders the requests that wait in the router.
 type QueuePolicy uint8
 
-// FCFS admits the request that came first, LCFS the one that came last, and WSPT the one with the shortest prompt left to
-// compute. In the first two
-// a priority counts as that many seconds of waiting, in the last it divides the length of the prompt.
+// FCFS admits the request that came first, LCFS the one that came last, and WSPT the one with the shortest prompt left
+// to compute. In the first two a priority counts as that many seconds of waiting, in the last it divides the length of
+// the prompt.
 //
-// The others are not in Dynamo. ByPriority admits the request with the highest priority, EDF the one with the earliest deadline, and
-// WFQ gives tenants prompt tokens in the ratio of their weights (start-time fair queueing). Requests that are equal go in the order of
-// arrival, and those without a deadline last.
+// The others are not in Dynamo. ByPriority admits the request with the highest priority, EDF the one with the earliest
+// deadline, and WFQ gives tenants prompt tokens in the ratio of their weights (start-time fair queueing). Requests that
+// are equal go in the order of arrival, and those without a deadline last.
 const (
 	FCFS QueuePolicy = iota
 	LCFS
@@ -93,8 +95,8 @@ func (c Config) PrefillStage() Config {
 	return c
 }
 
-// DecodeStage returns the configuration of the router before a pool of decode workers. They compute no prompts, and what they
-// have cached counts for nothing, because prompts are moved to them as a whole.
+// DecodeStage returns the configuration of the router before a pool of decode workers. They compute no prompts, and
+// what they have cached counts for nothing, because prompts are moved to them as a whole.
 func (c Config) DecodeStage() Config {
 	c.OverlapCredit = 0
 	c.AssumeKVReuse = false
@@ -281,8 +283,8 @@ func notBuiltErrors(o *strictjson.Object) []error {
 	return errs
 }
 
-// WithQueuePolicy returns the configuration for a pool whose engine arguments name a queue policy, which replaces that of the
-// router. The empty name is none.
+// WithQueuePolicy returns the configuration for a pool whose engine arguments name a queue policy, which replaces that
+// of the router. The empty name is none.
 func (c Config) WithQueuePolicy(name string) Config {
 	if policy, ok := ParseQueuePolicy(name); ok {
 		c.QueuePolicy = policy

@@ -65,7 +65,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestWeight is the old name of prefill_load_scale. It wins over the new one, and 0 takes the credit away as well.
+// TestWeight uses the old name of prefill_load_scale. It wins over the new one, and 0 takes the credit away as well.
 func TestWeight(t *testing.T) {
 	for in, want := range map[string][2]float64{
 		`{"overlap_score_weight": 2.5}`: {2.5, 1},

@@ -12,7 +12,7 @@ type candidates struct {
 	activeBlocks  []int64   // blocks its requests fill
 	cached        []int32   // leading blocks of the prompt that it has cached
 	shared        []int32   // leading blocks of the prompt that its requests fill
-	lower         []float64 // what it has below the device counts like so many cached blocks; nil if workers have no such tiers
+	lower         []float64 // what it has below the device counts like cached blocks; nil if workers have no such tiers
 	cost          []float64
 	cheapest      float64 // cost
 	tied          int     // workers that cost exactly that
@@ -121,13 +121,13 @@ func (c *candidates) sample(temperature float64, rng *rand.Rand) int {
 	return len(c.weights) - 1
 }
 
-// weigh sets weights to the probability of every worker at a temperature above 0: a softmax of the costs, scaled to their
-// range, so that the temperature does not depend on the size of blocks or prompts.
+// weigh sets weights to the probability of every worker at a temperature above 0: a softmax of the costs, scaled to
+// their range, so that the temperature does not depend on the size of blocks or prompts.
 //
 //	weight = exp(scale*cost - scale*low), normalised;  scale = -1 / ((high - low) * temperature)
 //
-// It reports false if that is not defined, because all costs are equal or the temperature is so low that the scale is no
-// finite number; then one of the cheapest workers is to be chosen.
+// It reports false if that is not defined, because all costs are equal or the temperature is so low that the scale is
+// no finite number; then one of the cheapest workers is to be chosen.
 func (c *candidates) weigh(temperature float64) bool {
 	low, high := c.cheapest, slices.Max(c.cost)
 	scale := -1 / float64((high-low)*temperature)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// priced are candidates of given costs.
+// priced returns candidates of given costs.
 func priced(costs ...float64) *candidates {
 	c := &candidates{cost: costs, cheapest: slices.Min(costs)}
 	for _, cost := range costs {

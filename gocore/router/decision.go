@@ -73,8 +73,8 @@ func (e *PinError) Error() string {
 	return b.String()
 }
 
-// choose picks a worker among the priced candidates, or takes the pinned one. If workers come and go, the pinned one counts
-// while it gets requests.
+// choose picks a worker among the priced candidates, or takes the pinned one. If workers come and go, the pinned one
+// counts while it gets requests.
 func (k *KV) choose(id int32, nowMs float64) (worker int, pinned bool, err error) {
 	c := &k.candidates
 	if k.pin != nil {

@@ -28,8 +28,8 @@
 //  5. The tracker books the request on that worker: prompt tokens that are not cached until PrefillCompleted, full blocks
 //     of the prompt until Free.
 //
-// Each PrefillCompleted, Free and Cancel of an active request can end the wait of others. Time alone does not, nor do cache
-// events.
+// Each PrefillCompleted, Free and Cancel of an active request can end the wait of others. Time alone does not, nor do
+// cache events.
 //
 // # Invariants
 //
@@ -48,7 +48,7 @@
 // before its descendants, and then fails the run. An engine that removes what it does not have is counted, not fatal. A
 // temperature too low for the softmax to be a number counts as 0.
 //
-// Read kv.go first, then cost.go and ranked.go, then tracker.go and index.go; both stand on units.go. queue.go orders the waiting requests,
-// decision.go has the log of decisions and pinned choices, prefillload.go the decay of prefill load over time, and
-// fields.go every field of the configuration.
+// Read kv.go first, then cost.go and ranked.go, then tracker.go and index.go; both stand on units.go. queue.go orders
+// the waiting requests, decision.go has the log of decisions and pinned choices, prefillload.go the decay of prefill
+// load over time, and fields.go every field of the configuration.
 package router

@@ -2,8 +2,8 @@ package router
 
 import "slices"
 
-// Elastic is a router of a pool whose workers come and go. Ids of workers are never used again. A worker that has left the
-// pool may still have requests, of which the router hears until they end.
+// Elastic is a router of a pool whose workers come and go. Ids of workers are never used again. A worker that has left
+// the pool may still have requests, of which the router hears until they end.
 type Elastic interface {
 	Router
 
@@ -42,8 +42,8 @@ func (*RoundRobin) Waiting() int { return 0 }
 // Queues implements [Elastic].
 func (*RoundRobin) Queues() bool { return false }
 
-// members are the workers that get requests, when these change. Decisions then look at copies of what is known of them, side
-// by side, so that they need not know of others.
+// members are the workers that get requests, when these change. Decisions then look at copies of what is known of them,
+// side by side, so that they need not know of others.
 type members struct {
 	ids   []int   // by place
 	place []int32 // by id, noPlace for others
@@ -115,7 +115,8 @@ func (k *KV) gather(nowMs float64) {
 	}
 }
 
-// own leaves out the matches of workers that get no requests, and gives the others their places. room is for the result.
+// own leaves out the matches of workers that get no requests, and gives the others their places. room is for the
+// result.
 func (k *KV) own(matches []match, room *[]match) []match {
 	if k.members == nil {
 		return matches

@@ -70,8 +70,8 @@ func stored(r Request) []kvcache.Event {
 	return []kvcache.Event{{Blocks: r.Prompt.AppendBlocks(nil, 0, len(r.Prompt.Segments))}}
 }
 
-// TestKVOfChangingWorkers: a worker that leaves gets no request although it has the blocks; one that comes has none; and
-// one that stays keeps its own under its id.
+// TestKVOfChangingWorkers: a worker that leaves gets no request although it has the blocks; one that comes has none;
+// and one that stays keeps its own under its id.
 func TestKVOfChangingWorkers(t *testing.T) {
 	k := elasticKV(t, 0, 1)
 	first := prompt(0, 1, 2, 3)
@@ -112,7 +112,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestQueueWithoutWorkers: requests wait in the router and go to the first worker that comes, in the order of the queue.
+// TestQueueWithoutWorkers: requests wait in the router and go to the first worker that comes, in the order of the
+// queue.
 func TestQueueWithoutWorkers(t *testing.T) {
 	k := elasticKV(t)
 	for id := range int32(3) {

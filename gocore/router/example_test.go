@@ -30,7 +30,7 @@ func show(admitted []router.Admission, err error) {
 	}
 }
 
-// The KV-aware router is told what workers have cached and which requests make progress. All prompts begin with the blocks 0
+// The KV-aware router learns what workers have cached and which requests make progress. All prompts begin with the blocks 0
 // and 1, which worker 1 has cached:
 //
 //   - Request 1 goes there.

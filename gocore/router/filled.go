@@ -2,8 +2,8 @@ package router
 
 import "dynosim/gocore/strictjson"
 
-// Filled returns an object that ParseConfig accepts with its defaults filled in, so that ParseConfig of it gives the same
-// configuration. Fields without effect are left out unless they are given, deprecated names are replaced.
+// Filled returns an object that ParseConfig accepts with its defaults filled in, so that ParseConfig of it gives the
+// same configuration. Fields without effect are left out unless they are given, deprecated names are replaced.
 func Filled(text string) (map[string]any, error) {
 	o, err := strictjson.Decode(text, schema())
 	if err != nil {

@@ -2,15 +2,15 @@ package router
 
 import "math/bits"
 
-// Groups are the groups of layers that workers have beside the one of full attention. They are alike: sliding windows, or states of
-// linear attention. The zero value has none.
+// Groups are the groups of layers that workers have beside the one of full attention. They are alike: sliding windows,
+// or states of linear attention. The zero value has none.
 type Groups struct {
 	Beside int // how many there are
 	Run    int // blocks that a prefix needs at its end in each of them, at least 1
 }
 
-// besides knows what each worker has cached in the groups beside the first. A prefix counts as cached up to where all groups have
-// what its next token needs: the first group every block, the others the last ones.
+// besides knows what each worker has cached in the groups beside the first. A prefix counts as cached up to where all
+// groups have what its next token needs: the first group every block, the others the last ones.
 //
 //	full      a b c d e f      leading blocks that the worker has: 6
 //	window    - - - g h -      run 2: the prefix counts as cached up to block 5
@@ -34,7 +34,8 @@ func (k *KV) indexOf(group int) *index {
 	return nil
 }
 
-// overlaps returns how many leading blocks of the prompt at hand each worker has cached; workers without any are left out.
+// overlaps returns how many leading blocks of the prompt at hand each worker has cached; workers without any are left
+// out.
 func (k *KV) overlaps() []match {
 	all := k.index.overlaps(&k.cached, k.stretches)
 	if len(k.beside.groups) == 0 {
@@ -49,8 +50,8 @@ func (k *KV) overlaps() []match {
 	return kept
 }
 
-// cut shortens a match in the first group to what counts as cached: up to the end of the last run of blocks that all groups have, or of
-// the one that begins with the prompt and may be shorter.
+// cut shortens a match in the first group to what counts as cached: up to the end of the last run of blocks that all
+// groups have, or of the one that begins with the prompt and may be shorter.
 func (b *besides) cut(prompt []stretch, m match) int32 {
 	last, within := 0, m.blocks // the stretch in which the match ends, and how many of its blocks belong to it
 	for ; within > prompt[last].blocks(); last++ {
@@ -94,7 +95,7 @@ func (b *besides) have(unit uint64, worker int32) uint64 {
 // blocks returns the number of blocks of a stretch.
 func (s stretch) blocks() int32 { return int32(bits.OnesCount64(s.mask)) }
 
-// first returns the mask of the first so many blocks of a stretch.
+// first returns the mask of the leading blocks of a stretch, up to the given number.
 func (s stretch) first(blocks int32) uint64 {
 	mask := s.mask
 	for extra := s.blocks() - blocks; extra > 0; extra-- {

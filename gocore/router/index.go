@@ -8,8 +8,9 @@ import (
 
 // index knows which blocks each worker has cached: one set of blocks per worker. The zero value is empty and ready.
 //
-// Stored adds to the set and Removed takes away. Neither looks at parents: a block whose ancestors are gone stays in the
-// set, and counts again as soon as they come back. Blocks with private ids are left out, because no prompt can name them.
+// Stored adds to the set and Removed takes away. Neither looks at parents: a block whose ancestors are gone stays in
+// the set, and counts again as soon as they come back. Blocks with private ids are left out, because no prompt can name
+// them.
 type index struct {
 	units           unitTable // one holder per unit and worker
 	unknownRemovals int64     // blocks removed by a worker that did not have them

@@ -53,12 +53,12 @@ type Options struct {
 	// Pin names the worker of a request that is not to be chosen freely. Nil pins nothing.
 	Pin     func(id int32) (worker int, ok bool)
 	PinMode PinMode
-	// Log is told every decision, in order. It may be nil.
+	// Log gets every decision, in order. It may be nil.
 	Log func(Decision)
 	// Estimate makes prefill load shrink while time passes. Nil leaves it whole until the prefill is done.
 	Estimate Estimate
 
-	// Decider decides for an [Asked] router of workers whose caches have room for so many Blocks. Others need neither.
+	// Decider decides for an [Asked] router of workers whose caches have room for Blocks blocks. Others need neither.
 	Decider Decider
 	Blocks  int
 
@@ -156,8 +156,8 @@ func (k *KV) Free(id int32, nowMs float64) ([]Admission, error) {
 	return k.drain(nowMs)
 }
 
-// Cancel withdraws a request. One that waits just leaves the queue, and no other is admitted instead; one that is active
-// ends as by Free.
+// Cancel withdraws a request. One that waits just leaves the queue, and no other is admitted instead; one that is
+// active ends as by Free.
 func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
 	k.polled.poll(nowMs)
 	var active bool
@@ -168,8 +168,8 @@ func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
 	return nil, nil
 }
 
-// Apply notes what a worker has stored in its cache and removed from it. Blocks below the device count with Options.LowerTiers. No
-// request is admitted by it.
+// Apply notes what a worker has stored in its cache and removed from it. Blocks below the device count with
+// Options.LowerTiers. No request is admitted by it.
 func (k *KV) Apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
 		if e.Tier != kvcache.Device {
@@ -256,8 +256,8 @@ func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error 
 	}, nowMs)
 }
 
-// decide chooses a worker, by a ranking of the loads or by the costs of all workers, and logs the decision. The answer is the
-// place of the worker among the candidates.
+// decide chooses a worker, by a ranking of the loads or by the costs of all workers, and logs the decision. The answer
+// is the place of the worker among the candidates.
 func (k *KV) decide(r Request, overlaps, shared []match, waitMs, nowMs float64) (worker int, err error) {
 	newBlocks := k.tracker.newBlocks(r.PromptTokens / k.blockSize)
 	if k.tracker.ranking != nil && k.members == nil {

@@ -6,11 +6,11 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// LateNews is changes of caches that a router has not heard of yet. All of them take equally long, so they come in the order in
-// which they happened. Its zero value tells the router at once.
+// LateNews is changes of caches that a router has not heard of yet. All of them take equally long, so they come in the
+// order in which they happened. Its zero value tells the router at once.
 //
-// A router decides nothing when it hears of a cache, so these need no events of their own: it is enough that [LateNews.CatchUp] is
-// called before the router is asked the next time.
+// A router decides nothing when it learns of a cache, so these need no events of their own: it is enough that
+// [LateNews.CatchUp] is called before the router is asked the next time.
 type LateNews struct {
 	LagMs float64 // how long a change takes
 	queue []lateChange
@@ -18,12 +18,13 @@ type LateNews struct {
 
 // lateChange is what a worker has stored and removed at one time.
 type lateChange struct {
-	atMs   float64 // when the router hears of it
+	atMs   float64 // when the router learns of it
 	worker int
 	events []kvcache.Event
 }
 
-// Tell tells a router what a worker has stored and removed, now or after the lag. The events may be used again after it returns.
+// Tell tells a router what a worker has stored and removed, now or after the lag. The events may be used again after it
+// returns.
 func (l *LateNews) Tell(r Router, worker int, events []kvcache.Event, nowMs float64) {
 	if l.LagMs == 0 {
 		r.Apply(worker, events)
@@ -42,7 +43,7 @@ func (l *LateNews) Tell(r Router, worker int, events []kvcache.Event, nowMs floa
 // Pending reports whether there are changes that the router has not heard of.
 func (l *LateNews) Pending() bool { return len(l.queue) > 0 }
 
-// CatchUp tells the router of the changes that it hears of by now.
+// CatchUp tells the router of the changes that it learns of by now.
 func (l *LateNews) CatchUp(r Router, nowMs float64) {
 	n := 0
 	for ; n < len(l.queue) && l.queue[n].atMs <= nowMs; n++ {

@@ -48,7 +48,8 @@ func (s *listStore) remove(r *listRef, i int) {
 	s.resize(r, r.len-1)
 }
 
-// resize moves the list to another place if it no longer belongs where it is. What is beyond the old length is arbitrary.
+// resize moves the list to another place if it no longer belongs where it is. What is beyond the old length is
+// arbitrary.
 func (s *listStore) resize(r *listRef, n uint32) {
 	old := *r
 	r.len = n

@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// TestLowerTiers chooses between a worker that has a prompt on its device, one that has more of it on its host, and one that has nothing
-// when all of it is in a store that they share.
+// TestLowerTiers chooses between a worker that has a prompt on its device, one that has more of it on its host, and one
+// that has nothing when all of it is in a store that they share.
 func TestLowerTiers(t *testing.T) {
 	prompt := kvcache.Prompt{Segments: []uint32{1}, PerSegment: 20}
 	blocks := prompt.AppendBlocks(nil, 0, 20)

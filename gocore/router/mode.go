@@ -17,13 +17,14 @@ type Mode struct {
 
 	// Doc says in a phrase which worker gets a request, for tables.
 	Doc string
-	// Settings are the keys that the router configuration of this mode has; nil for a mode that is Configured or has none. New
-	// finds their values in Options.Settings.
+	// Settings are the keys that the router configuration of this mode has; nil for a mode that is Configured or has none.
+	// New finds their values in Options.Settings.
 	Settings []strictjson.Field
-	// Asks tells that decisions come from outside of the program, through Options.Decider. Such a mode is not among those that users
-	// ask for by name.
+	// Asks tells that decisions come from outside of the program, through Options.Decider. Such a mode is not among those
+	// that users ask for by name.
 	Asks bool
-	// Hears tells that New, which does not look at Options.Config, makes a router that hears of cache events and goes by priorities.
+	// Hears tells that New, which does not look at Options.Config, makes a router that learns of cache events and goes by
+	// priorities.
 	Hears bool
 	// Draws tells that New draws random numbers, so that the seed matters.
 	Draws bool
@@ -40,8 +41,8 @@ var modes = []Mode{
 	{Name: KVMode, New: func(o Options) Router { return NewKV(o) }, Configured: true},
 }
 
-// Register adds a mode, so that runs find it by its name. It is for the init functions of packages that bring modes along,
-// and panics if the name is taken.
+// Register adds a mode, so that runs find it by its name. It is for the init functions of packages that bring modes
+// along, and panics if the name is taken.
 func Register(m Mode) {
 	if _, taken := FindMode(m.Name); taken {
 		panic(fmt.Sprintf("router: there are two modes %q", m.Name))

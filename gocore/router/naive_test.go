@@ -9,8 +9,9 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// naive is the router once more, slow and obvious: sets of blocks, lists of requests, everything counted afresh for each
-// decision, as the rules are written. Only the draws are the same by agreement: one number per decision that needs one.
+// naive is the router once more, slow and obvious: sets of blocks, lists of requests, everything counted afresh for
+// each decision, as the rules are written. Only the draws are the same by agreement: one number per decision that needs
+// one.
 type naive struct {
 	Options
 	cached  []map[naiveBlock]bool // per worker

@@ -2,8 +2,8 @@ package router
 
 import "math"
 
-// polledLoads are the loads of workers as all replicas of a KV-aware router see them: those of the last poll, at 0, 1, 2, ... times
-// the interval.
+// polledLoads are the loads of workers as all replicas of a KV-aware router see them: those of the last poll, at 0, 1,
+// 2, ... times the interval.
 type polledLoads struct {
 	everyMs       float64
 	nextMs        float64
@@ -11,7 +11,8 @@ type polledLoads struct {
 	tokens, usage []int64
 }
 
-// poll brings what was polled up to date. It must be called before the loads of this instant change. A nil one does nothing.
+// poll brings what was polled up to date. It must be called before the loads of this instant change. A nil one does
+// nothing.
 func (p *polledLoads) poll(nowMs float64) {
 	if p == nil || nowMs < p.nextMs {
 		return

@@ -27,8 +27,8 @@ func (t *tracker) prefillEntry(b booking) prefillEntry {
 	return e
 }
 
-// prefillList is the entries of one worker, oldest first. A worker is taken to compute them one after the other, so that
-// the load shrinks while time passes:
+// prefillList is the entries of one worker, oldest first. A worker is taken to compute them one after the other, so
+// that the load shrinks while time passes:
 //
 //	load
 //	 |\

@@ -70,7 +70,8 @@ func mustScan(t *testing.T, text string, to any) {
 	}
 }
 
-// TestDecayedBusy: a newcomer finds the load shrunk below the threshold, but no waiting request goes before the next event.
+// TestDecayedBusy: a newcomer finds the load shrunk below the threshold, but no waiting request goes before the next
+// event.
 func TestDecayedBusy(t *testing.T) {
 	config := DefaultConfig()
 	config.QueueThreshold = 1

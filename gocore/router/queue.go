@@ -21,9 +21,10 @@ type queue struct {
 	fair   fair  // for WFQ
 }
 
-// fair orders requests so that tenants get prompt tokens in the ratio of their weights, whatever the others ask for (start-time fair
-// queueing): every tenant has a clock of its own, which a request of so many tokens moves on by tokens divided by weight, and the
-// request goes first whose clock stands earliest. A tenant that had nothing to ask for begins where the others are.
+// fair orders requests so that tenants get prompt tokens in the ratio of their weights, whatever the others ask for
+// (start-time fair queueing): every tenant has a clock of its own, which a request moves on by its tokens divided by
+// the weight, and the request goes first whose clock stands earliest. A tenant that had nothing to ask for begins where
+// the others are.
 type fair struct {
 	weights map[string]float64
 	clocks  map[string]float64

@@ -109,8 +109,8 @@ func TestQueuePolicies(t *testing.T) {
 	}
 }
 
-// TestFairShares: of two tenants that always wait, one with three times the weight gets three times the tokens, whatever the lengths
-// of their prompts; one that comes later does not catch up with what it did not ask for.
+// TestFairShares: of two tenants that always wait, one with three times the weight gets three times the tokens,
+// whatever the lengths of their prompts; one that comes later does not catch up with what it did not ask for.
 func TestFairShares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	q := &queue{policy: WFQ, fair: newFair(Config{TenantWeights: "gold=3"})}
@@ -145,7 +145,7 @@ func TestFairShares(t *testing.T) {
 	}
 }
 
-// BenchmarkQueuePolicies is what it takes a request to join a queue of 1,000, and the first one to leave it.
+// BenchmarkQueuePolicies measures what it takes a request to join a queue of 1,000, and the first one to leave it.
 func BenchmarkQueuePolicies(b *testing.B) {
 	for policy, name := range queuePolicyNames {
 		b.Run(name, func(b *testing.B) {

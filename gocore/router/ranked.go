@@ -37,8 +37,9 @@ func (t *tracker) rank(worker int32) {
 	t.ranking.set(int(worker), key)
 }
 
-// pickRanked chooses one of the cheapest workers as pickCheapest does after price. The candidates have the matches of the
-// prompt scattered over them. It reports false if so many workers have blocks of the prompt that pricing all is faster.
+// pickRanked chooses one of the cheapest workers as pickCheapest does after price. The candidates have the matches of
+// the prompt scattered over them. It reports false if pricing all workers is faster, as many of them have blocks of the
+// prompt.
 func (k *KV) pickRanked(promptTokens, newBlocks int, overlaps, shared []match) (worker int, ok bool) {
 	if 4*(len(overlaps)+len(shared)) > len(k.candidates.cost) {
 		return 0, false
@@ -82,8 +83,8 @@ func (k *KV) pickRanked(promptTokens, newBlocks int, overlaps, shared []match) (
 	return ranking.merged(skip, ranked, special), true
 }
 
-// merged returns the worker before which, by id, skip others are among the ranked ones with the least key and the special ones,
-// which are none of these. ranked is the number of the former, 0 if they do not count.
+// merged returns the worker before which, by id, skip others are among the ranked ones with the least key and the
+// special ones, which are none of these. ranked is the number of the former, 0 if they do not count.
 func (r *ranking) merged(skip, ranked int, special []int32) int {
 	if ranked == 0 {
 		return int(special[skip])

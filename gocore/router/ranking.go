@@ -2,8 +2,8 @@ package router
 
 import "math"
 
-// ranking keeps workers by how much they have to do, so that a decision need not look at each of them. It is a binary tree
-// over the workers by id: every node knows the least key below it, and how many workers have that.
+// ranking keeps workers by how much they have to do, so that a decision need not look at each of them. It is a binary
+// tree over the workers by id: every node knows the least key below it, and how many workers have that.
 //
 //	          3 (twice)
 //	   3 (once)         3 (once)

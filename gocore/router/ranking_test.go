@@ -42,8 +42,8 @@ func TestRanking(t *testing.T) {
 	}
 }
 
-// TestRanked runs random requests through a router that ranks its workers and one that prices all of them, because it has
-// a log. They must choose alike, ties and draws included.
+// TestRanked runs random requests through a router that ranks its workers and one that prices all of them, because it
+// has a log. They must choose alike, ties and draws included.
 func TestRanked(t *testing.T) {
 	ties, matched := 0, 0
 	for seed := range uint64(60) {
@@ -127,7 +127,7 @@ func randomRequest(rng *rand.Rand, id int32) Request {
 	return Request{ID: id, Prompt: p, PromptTokens: 4*len(p.Segments) - rng.IntN(2)*3}
 }
 
-// BenchmarkLoadDecision is the life of requests that no worker has anything of, in the middle of many others.
+// BenchmarkLoadDecision measures the life of requests that no worker has anything of, in the middle of many others.
 func BenchmarkLoadDecision(b *testing.B) {
 	for _, workers := range []int{4, 64, 1024, 4096} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

@@ -4,10 +4,10 @@ import "dynosim/gocore/kvcache"
 
 // Router chooses the worker of each request, for one pool of workers. It is not safe for concurrent use.
 //
-// The loop that owns a router tells it what happens, in the order of time. Submit, PrefillCompleted, Free and Cancel may
-// send requests to workers: they return these as admissions, in the order in which they are to be handed to the engines.
-// Usually Submit returns the request it was given; a router that keeps requests back returns none then and several later.
-// The slice is valid until the next call. An error ends the run.
+// The loop that owns a router tells it what happens, in the order of time. Submit, PrefillCompleted, Free and Cancel
+// may send requests to workers: they return these as admissions, in the order in which they are to be handed to the
+// engines. Usually Submit returns the request it was given; a router that keeps requests back returns none then and
+// several later. The slice is valid until the next call. An error ends the run.
 type Router interface {
 	// Traits tells what the loop has to know of the router. They never change.
 	Traits() Traits
@@ -28,14 +28,14 @@ type Router interface {
 	// twice, or for a request that was never submitted.
 	Cancel(id int32, nowMs float64) ([]Admission, error)
 
-	// Apply tells what a worker has stored in its cache and removed from it. Routers of decode workers are not told, nor are
-	// those that do not observe.
+	// Apply tells what a worker has stored in its cache and removed from it. Routers of decode workers are not told, nor
+	// are those that do not observe.
 	Apply(worker int, events []kvcache.Event)
 }
 
 // Traits are what a loop has to know of a router besides its answers.
 type Traits struct {
-	// Observes tells that the router wants to hear of cache events and completed prompts. Engines report these only then.
+	// Observes tells that the router wants to learn of cache events and completed prompts. Engines report these only then.
 	Observes bool
 	// InTurn tells that request number n, from 0, always goes to worker n modulo the number of workers, at once. Workers
 	// may then be simulated one after the other.

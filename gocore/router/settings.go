@@ -8,8 +8,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// ParseSettings reads the router configuration of a mode that has settings of its own. A key that only other modes have is refused
-// with their names.
+// ParseSettings reads the router configuration of a mode that has settings of its own. A key that only other modes have
+// is refused with their names.
 func (m Mode) ParseSettings(text string) (*strictjson.Object, error) {
 	o, err := strictjson.Decode(text, strictjson.Schema{Fields: m.Settings})
 	var unknown *strictjson.UnknownFieldError

@@ -11,26 +11,28 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// Told is a [Decider] that passes its questions on as text, to a rule in another language. They are JSON objects with the key "router";
-// it comes first, as who answers tells questions for routers from others by it. Its value is the pool: "", "prefill" or "decode".
+// Told is a [Decider] that passes its questions on as text, to a rule in another language. They are JSON objects with
+// the key "router"; it comes first, as who answers tells questions for routers from others by it. Its value is the
+// pool: "", "prefill" or "decode".
 //
 //	{"router":"","why":"begin","workers":16,"block_size":512,"blocks":16384}   the answer: {"tick_ms": 0.0}
 //	{"router":"","why":"arrived","now_ms":3.5,"new":{...},"requests":[...],"prefill_tokens":[...],"active_blocks":[...]}
 //
-// An answer is empty if all requests that were asked for are kept, else the id of a request, the place of its worker (-1 to refuse
-// it), and 1 if there is more to ask for, with blanks between them. "failed" and an id, negative for none, end the run: who answers
-// knows why. So does the answer to "begin", which is no other then.
+// An answer is empty if all requests that were asked for are kept, else the id of a request, the place of its worker
+// (-1 to refuse it), and 1 if there is more to ask for, with blanks between them. "failed" and an id, negative for
+// none, end the run: who answers knows why. So does the answer to "begin", which is no other then.
 type Told struct {
 	Ask func(question string) (answer string, err error)
-	// Of says whose router is asked if there are several: the last member of every question, "of". "begin" has "make" as well then: from
-	// what the router is made, and its settings.
+	// Of says whose router is asked if there are several: the last member of every question, "of". "begin" has "make" as
+	// well then: from what the router is made, and its settings.
 	Of             string
 	Make, Settings string
 
 	room []byte
 }
 
-// IsThere is a question that is about no request: its answer is empty, and there is none if nobody answers questions for routers.
+// IsThere is a question that is about no request: its answer is empty, and there is none if no process answers
+// questions for routers.
 const IsThere = `{"router":"","why":"there"}`
 
 // AskedMode is the mode of routers that are a [Decider].

@@ -11,8 +11,8 @@ import (
 // tracker knows what each worker is doing: the requests sent to it that have not ended, the blocks they fill, and the
 // prompt tokens still to be computed.
 //
-// A request fills the full blocks of its prompt until it ends; what it generates is not counted. Blocks that requests of
-// one worker share count once, unless the configuration says that nothing is shared.
+// A request fills the full blocks of its prompt until it ends; what it generates is not counted. Blocks that requests
+// of one worker share count once, unless the configuration says that nothing is shared.
 type tracker struct {
 	trackBlocks   bool
 	shareBlocks   bool
@@ -203,7 +203,8 @@ func (t *tracker) newBlocks(blocks int) int {
 	return blocks
 }
 
-// shared returns how many leading blocks of a prompt active requests fill on each worker; workers without any are left out.
+// shared returns how many leading blocks of a prompt active requests fill on each worker; workers without any are left
+// out.
 func (t *tracker) shared(q *query, prompt []stretch) []match {
 	if !t.trackBlocks || !t.shareBlocks {
 		return nil

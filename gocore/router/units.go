@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// Block ids are grouped into units of 64 consecutive ones, so that one entry and one mask say which of them a worker has.
-// Prompts are interned in order of appearance, hence the blocks that a prompt does not share with earlier ones are
+// Block ids are grouped into units of 64 consecutive ones, so that one entry and one mask say which of them a worker
+// has. Prompts are interned in order of appearance, hence the blocks that a prompt does not share with earlier ones are
 // numbered consecutively, and a unit mostly is a stretch of one prompt. Nothing depends on it but speed.
 const unitBlocks = 64
 
@@ -54,8 +54,8 @@ type holder struct {
 	refs   int32 // equal holders; the tracker counts them, the index does not
 }
 
-// unitTable maps units to the holders of their blocks, by ascending worker. A worker may have several holders in a unit;
-// it has the union of their masks.
+// unitTable maps units to the holders of their blocks, by ascending worker. A worker may have several holders in a
+// unit; it has the union of their masks.
 //
 // It is a hash table with open addressing and linear probing over a store of lists. Neither has pointers, so that the
 // garbage collector never looks inside, and a unit without holders takes no space. The zero value is empty and ready.
@@ -72,7 +72,8 @@ type unitEntry struct {
 	list listRef
 }
 
-// holders returns the list of a unit, empty if there is none. It may be changed in place, and is valid until the next insert.
+// holders returns the list of a unit, empty if there is none. It may be changed in place, and is valid until the next
+// insert.
 func (t *unitTable) holders(unit uint64) []holder {
 	if t.used == 0 {
 		return nil

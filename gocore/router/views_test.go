@@ -37,8 +37,8 @@ func sent(t *testing.T, e Elastic, r Request, atMs float64) int {
 	return got[0].Worker
 }
 
-// TestKVPolled: between two polls a router does not see what it has sent; three requests of which two would be too many for a worker
-// may go to one.
+// TestKVPolled: between two polls a router does not see what it has sent; three requests of which two would be too many
+// for a worker may go to one.
 func TestKVPolled(t *testing.T) {
 	k := newView(t, `{"metrics_interval_ms": 100, "overlap_score_credit": 0}`)
 	first := sent(t, k, different(1, 400), 50)
@@ -56,7 +56,7 @@ func TestKVPolled(t *testing.T) {
 	}
 }
 
-// TestKVReplicas: each of two routers knows its own requests only, and both hear of caches.
+// TestKVReplicas: each of two routers knows its own requests only, and both learn of caches.
 func TestKVReplicas(t *testing.T) {
 	r := newView(t, `{"router_replicas": 2}`)
 	a := sent(t, r, different(1, 400), 1)

@@ -18,8 +18,8 @@ const loopback = "127.0.0.1"
 
 // addressSpec says where sockets are to listen, as far as options and environment decide it. Every host may be "".
 //
-// The option listen_host holds for every socket. Without it each kind of socket follows the variables that Dynamo has for it,
-// and what others are told to reach at a loopback address listens on loopback only.
+// The option listen_host holds for every socket. Without it each kind of socket follows the variables that Dynamo has
+// for it, and what others are to reach at a loopback address listens on loopback only.
 type addressSpec struct {
 	listen    string // listen_host
 	variable  string // the environment variable that names the host of the request plane
@@ -48,7 +48,7 @@ func parseAddresses(o *strictjson.Object, env environment, requests live.Request
 	return a, nil
 }
 
-// addresses are where the sockets of the process listen, and under which hosts others are told to reach them.
+// addresses are where the sockets of the process listen, and under which hosts others reach them.
 type addresses struct {
 	listen          string // HOST:PORT of the request plane
 	host            string // under which others reach this machine
@@ -92,7 +92,8 @@ func listenHost(o *strictjson.Object) (string, error) {
 	return host, nil
 }
 
-// localHost returns the loopback address for discovery that serves one host, which no other host has to reach; "" for other kinds.
+// localHost returns the loopback address for discovery that serves one host, which no other host has to reach; "" for
+// other kinds.
 func localHost(discoveryBackend string) string {
 	if slices.Contains([]string{"file", "mem"}, discoveryBackend) {
 		return loopback

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// places are where a process listens: request plane, ZeroMQ sockets, hand-offs and status server; and what others are told about
-// the first and the third.
+// places are where a process listens: request plane, ZeroMQ sockets, hand-offs and status server; and what others learn
+// about the first and the third.
 type places struct{ Requests, Host, Events, Bootstrap, BootstrapHost, Status string }
 
 // findPlaces returns what a description and an environment amount to. Ports are 0.
@@ -27,7 +27,7 @@ func findPlaces(t *testing.T, description string, variables ...string) (places, 
 
 func TestAddresses(t *testing.T) {
 	far, machine := routableAddress(), machineAddress()
-	const everywhere = "0.0.0.0" // the status server, unless it is told otherwise
+	const everywhere = "0.0.0.0" // the status server, unless the configuration says otherwise
 	const etcd, file, mem = `{"discovery_backend": "etcd"}`, `{"discovery_backend": "file"}`, `{"discovery_backend": "mem"}`
 	for _, test := range []struct {
 		name, description string

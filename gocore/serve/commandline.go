@@ -22,8 +22,8 @@ var (
 	ErrVersion = errors.New("version")
 )
 
-// FromCommandLine makes a description of command-line arguments, which have the options of python -m dynamo.mocker, and of environment
-// variables. @FILE stands for the JSON text in a file. version is that of the program.
+// FromCommandLine makes a description of command-line arguments, which have the options of python -m dynamo.mocker, and
+// of environment variables. @FILE stands for the JSON text in a file. version is that of the program.
 func FromCommandLine(args, environment []string, version string) (string, error) {
 	description := map[string]any{"environment": environment, "version": version}
 	for len(args) > 0 {
@@ -66,8 +66,8 @@ func FromCommandLine(args, environment []string, version string) (string, error)
 	return string(text), err
 }
 
-// addFile adds the options in a file to those of the command line, which have the last word. Options that take JSON or words with commas
-// may have objects and lists.
+// addFile adds the options in a file to those of the command line, which have the last word. Options that take JSON or
+// words with commas may have objects and lists.
 func addFile(description map[string]any, path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -16,7 +16,8 @@ type openStore = func(context.Context) (discovery.Store, error)
 
 // backend is where discovery records are kept.
 type backend interface {
-	// stores returns two functions: open opens a store for each worker, one after the other; end closes what the stores share.
+	// stores returns two functions: open opens a store for each worker, one after the other; end closes what the stores
+	// share.
 	stores(log *slog.Logger) (open openStore, end func())
 }
 

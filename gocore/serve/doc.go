@@ -10,10 +10,10 @@
 //	options.go      what single options mean
 //	engine.go       engine arguments from their options, or from a file instead
 //	environment.go  what environment variables mean
-//	addresses.go    where sockets listen, and what others are told
+//	addresses.go    where sockets listen, and what others learn
 //	discovery.go    where records are kept
 //	spec.go, load.go, serve.go, status.go (/health, /live, /metrics), aic.go (questions for the SDK)
 //
-// Like package job it is a shell: it reads files, listens, logs. Everything that can be wrong with the input is found before
-// frontends can see a worker.
+// Like package job it is a shell: it reads files, listens, logs. Everything that can be wrong with the input is found
+// before frontends can see a worker.
 package serve

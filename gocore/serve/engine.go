@@ -70,10 +70,12 @@ func vainOptions(o *strictjson.Object, t engine.Role) (warnings []string) {
 // besideFile is the option that has an effect even beside a file with engine arguments.
 const besideFile = "kv_bytes_per_token"
 
-// longest is the option that live workers take as an engine argument. A server looks at it itself, as it refuses what is too long.
+// longest is the option that live workers take as an engine argument. A server looks at it itself, as it refuses what
+// is too long.
 const longest = "max_model_len"
 
-// fileText returns the JSON object with engine arguments, given as a file or as text. Options that have an effect beside it are added.
+// fileText returns the JSON object with engine arguments, given as a file or as text. Options that have an effect
+// beside it are added.
 func fileText(o *strictjson.Object, role string) (string, error) {
 	content := []byte(o.Text("extra_engine_args"))
 	if !bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")) {

@@ -13,8 +13,8 @@ import (
 	"dynosim/gocore/live/plane"
 )
 
-// environment is the value of each environment variable. It is a part of the description, so that a process depends on nothing
-// else.
+// environment is the value of each environment variable. It is a part of the description, so that a process depends on
+// nothing else.
 type environment map[string]string
 
 func newEnvironment(list []string) environment {

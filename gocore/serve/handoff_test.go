@@ -33,7 +33,7 @@ func TestOwnHandoffs(t *testing.T) {
 	}
 }
 
-// TestRefusedHandoffs: both pools have one scheduler, and only routers that hear of caches hear late.
+// TestRefusedHandoffs: both pools have one scheduler, and only routers that learn of caches hear late.
 func TestRefusedHandoffs(t *testing.T) {
 	for given, want := range map[string]string{
 		`"prefill_engine_args": "{\"scheduler\": \"vllm\"}"`: "scheduler: got vllm-0.33 of prefill workers and dynamo of decode workers, want the same",

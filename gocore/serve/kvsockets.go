@@ -42,8 +42,8 @@ func (m *servedModel) parseEventPorts(o *strictjson.Object) (err error) {
 // kvSockets are the sockets by which the workers of a model publish their KV events, by worker.
 type kvSockets []*publish.Native
 
-// openKVSockets opens those of the first pool, or of one rank of its only worker if a server is one rank. After an error none is left
-// open.
+// openKVSockets opens those of the first pool, or of one rank of its only worker if a server is one rank. After an
+// error none is left open.
 func (m *servedModel) openKVSockets(rank *int, log *slog.Logger) (sockets kvSockets, err error) {
 	if m.eventsPorts == nil {
 		return nil, nil

@@ -50,7 +50,8 @@ func asked(t *testing.T, port int, path, body string) string {
 	}
 }
 
-// heard subscribes to the KV events at a port. The channel has the batches, and is there once the subscription has been sent.
+// heard subscribes to the KV events at a port. The channel has the batches, and is there once the subscription has been
+// sent.
 func heard(t *testing.T, port int) <-chan events.NativeBatch {
 	t.Helper()
 	batches, connected := make(chan events.NativeBatch, 100), make(chan bool, 1)
@@ -83,8 +84,8 @@ func nextBatch(t *testing.T, batches <-chan events.NativeBatch) events.NativeBat
 	}
 }
 
-// TestRankPorts: each rank is a server of its own, with its own KV events: prompts that are stored, with their tokens, and an emptied
-// cache.
+// TestRankPorts: each rank is a server of its own, with its own KV events: prompts that are stored, with their tokens,
+// and an emptied cache.
 func TestRankPorts(t *testing.T) {
 	first := freeport.Ports(t, 4)
 	served(t, fmt.Sprintf(`, "http_port": %d, "data_parallel_size": 2, "data_parallel_ports": true, "zmq_kv_events_ports": "%d", "block_size": 4, "speedup_ratio": 1000`,

@@ -14,7 +14,8 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// inputs are what a Spec asks for, loaded: the model, recorded answers, durations of passes, and the addresses of this machine.
+// inputs are what a Spec asks for, loaded: the model, recorded answers, durations of passes, and the addresses of this
+// machine.
 type inputs struct {
 	addresses addresses
 	card      card.Card
@@ -55,8 +56,8 @@ func (in *inputs) loadRecorded() error {
 	return nil
 }
 
-// loadProfile takes the timing model that the engine arguments in option describe, or reads measured durations that they
-// name.
+// loadProfile takes the timing model that the engine arguments in option describe, or reads measured durations that
+// they name.
 func (in *inputs) loadProfile(option string) (err error) {
 	in.timing, err = deploy.Model(option, in.args)
 	return err

@@ -45,7 +45,8 @@ func (noSink) Admitted(int, float64) {}
 func (noSink) Emitted(int, float64)  {}
 func (noSink) Ended(string, float64) {}
 
-// promptTokens serves requests on the clusters of the only model of a description, and counts prompt tokens by pool and worker.
+// promptTokens serves requests on the clusters of the only model of a description, and counts prompt tokens by pool and
+// worker.
 func promptTokens(t *testing.T, members string) (counts [2][3]int) {
 	t.Helper()
 	spec, err := parseServer(describe(t, members))
@@ -76,8 +77,8 @@ func promptTokens(t *testing.T, members string) (counts [2][3]int) {
 	return counts
 }
 
-// TestNewRoutingMode: a mode that a package registers is chosen by its name, for one pool and for two, as one of several models, and is
-// among those that messages list.
+// TestNewRoutingMode: a mode that a package registers is chosen by its name, for one pool and for two, as one of
+// several models, and is among those that messages list.
 func TestNewRoutingMode(t *testing.T) {
 	if got, want := promptTokens(t, `, "num_workers": 3, "router_mode": "last_worker"`), ([2][3]int{{0, 0, 40}}); got != want {
 		t.Errorf("one pool: got %v, want %v", got, want)

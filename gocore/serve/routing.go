@@ -8,8 +8,8 @@ import (
 	_ "dynosim/gocore/router/policies" // routing modes
 )
 
-// ownModes are the router modes whose names on the command line of a server are those of Dynamo's frontend. All other modes that package
-// router knows, also those that other packages register, have the names that they have there.
+// ownModes are the router modes whose names on the command line of a server are those of Dynamo's frontend. All other
+// modes that package router knows, also those that other packages register, have the names that they have there.
 var ownModes = []struct {
 	name string
 	mode func() router.Mode

@@ -18,8 +18,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// serverSpec describes a process with --standalone, an OpenAI-compatible server with engines of its own; without models, the HTTP
-// side of any server.
+// serverSpec describes a process with --standalone, an OpenAI-compatible server with engines of its own; without
+// models, the HTTP side of any server.
 type serverSpec struct {
 	models   []servedModel
 	ranks    int    // servers, one for each data-parallel rank, or 1
@@ -252,7 +252,8 @@ func (s *serverSpec) names() (names []string) {
 	return names
 }
 
-// try returns a line for a shell that asks the first model something; of a server before live workers, which models there are.
+// try returns a line for a shell that asks the first model something; of a server before live workers, which models
+// there are.
 func (s *serverSpec) try(at net.Addr) string {
 	host, port, _ := net.SplitHostPort(at.String())
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() { // an address to listen at, not one to connect to

@@ -28,7 +28,7 @@ type servedModel struct {
 	cache      string        // the folder of the Hugging Face cache
 	pools      []deploy.Pool // a rank is a worker there
 	routing    deploy.Routing
-	lagMs      float64 // after which routers hear of caches
+	lagMs      float64 // after which routers learn of caches
 	// asked names the router in Python, "" for none, and told are the settings from which it is made.
 	asked, told string
 	seed        uint64
@@ -49,7 +49,8 @@ type servedModel struct {
 	kvType                   string
 	python                   string // that runs tokenizers
 	helpers                  int    // processes of it
-	// toolCalls is the probability of calls where a request leaves them to the model, mostCalls how many there are at most.
+	// toolCalls is the probability of calls where a request leaves them to the model, mostCalls how many there are at
+	// most.
 	toolCalls float64
 	mostCalls int
 	warnings  []string
@@ -61,7 +62,8 @@ const withServer = "with standalone"
 // maxEngines bounds the engines of all models: ranks of workers.
 const maxEngines = 1 << 16
 
-// parseModels reads the models that a description asks for: each is the description with the members that the list has for it.
+// parseModels reads the models that a description asks for: each is the description with the members that the list has
+// for it.
 func parseModels(text string, o *strictjson.Object, env environment) ([]servedModel, error) {
 	if !o.Given("models") {
 		m, err := parseServed(o, env)
@@ -233,7 +235,7 @@ func (m *servedModel) checkPython(o *strictjson.Object) error {
 	return nil
 }
 
-// lag is the option that says how late routers hear of caches.
+// lag is the option that says how late routers learn of caches.
 const lag = "kv_event_lag_ms"
 
 func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
@@ -355,7 +357,8 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	return nil
 }
 
-// ownSpeed returns arguments in which the time of a block stands for the bandwidth that workers have if nobody says anything.
+// ownSpeed returns arguments in which the time of a block stands for the bandwidth that workers have if nothing is
+// said.
 func ownSpeed(different string) string {
 	var given map[string]jsontext.Value
 	if json.Unmarshal([]byte(different), &given) != nil || given["kv_transfer_ms_per_block"] == nil || given["kv_transfer_bandwidth"] != nil {

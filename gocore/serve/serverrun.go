@@ -157,7 +157,8 @@ func (s *serverSpec) serve(l *loadedServer, ask Ask, log *slog.Logger, stop *Sto
 	return first
 }
 
-// serveRank starts the models, opens the socket and waits for the end. The rank is that of a server which is one of several, else nil.
+// serveRank starts the models, opens the socket and waits for the end. The rank is that of a server which is one of
+// several, else nil.
 func (s *serverSpec) serveRank(l *loadedServer, rank *int, ask Ask, log *slog.Logger, stop *Stop) error {
 	registry := newRegistry()
 	starter := serverStart{
@@ -181,7 +182,7 @@ func (s *serverSpec) serveRank(l *loadedServer, rank *int, ask Ask, log *slog.Lo
 	return s.answer(openai.New(config), starter.failed, log, stop)
 }
 
-// http returns what a server is told of HTTP.
+// http returns the settings of a server for HTTP.
 func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
 	return openai.Config{
 		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, CORS: &s.cors, Page: s.page,
@@ -282,8 +283,8 @@ func (s *serverStart) start(l *loadedModel, sockets kvSockets) (*openai.Model, e
 	return m, nil
 }
 
-// maxLength returns the number of tokens that a prompt and its answer may have: what is asked for, else what the model allows, and in any
-// case no more than a KV pool holds.
+// maxLength returns the number of tokens that a prompt and its answer may have: what is asked for, else what the model
+// allows, and in any case no more than a KV pool holds.
 func (l *loadedModel) maxLength() int {
 	last := &l.pools[len(l.pools)-1].args
 	longest := last.NumGPUBlocks * last.BlockSize

@@ -42,7 +42,8 @@ type statusSpec struct {
 	startReady bool     // whether the process reports that it is ready before all of its workers serve
 }
 
-// parseStatus reads the variables of the status server. It listens at listen, if that is not "", unless a variable says otherwise.
+// parseStatus reads the variables of the status server. It listens at listen, if that is not "", unless a variable says
+// otherwise.
 func parseStatus(env environment, listen string) (s statusSpec, err error) {
 	if s.port, err = env.number("DYN_SYSTEM_PORT", -1, -1, math.MaxUint16); err != nil {
 		return s, err

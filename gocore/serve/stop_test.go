@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestQuestionThatStops: a question that fails because the process is being stopped is a stop, whichever is noticed first.
+// TestQuestionThatStops: a question that fails because the process is being stopped is a stop, whichever is noticed
+// first.
 func TestQuestionThatStops(t *testing.T) {
 	for range 200 {
 		stop := NewStop()

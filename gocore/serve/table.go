@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// option is one option of live workers. This table is the only place that lists them: descriptions are checked against it,
-// and the command line and docs/reference/mocker.md are generated from it.
+// option is one option of live workers. This table is the only place that lists them: descriptions are checked against
+// it, and the command line and docs/reference/mocker.md are generated from it.
 type option struct {
 	strictjson.Field
 	// engineArg is the engine argument that the option sets, "" if it is none of the engine's.
@@ -307,8 +307,8 @@ func own(name string, t strictjson.Type, standard any) option {
 	return option{Field: strictjson.Field{Name: name, Type: t, Default: standard}, by: byWorkers | byServer}
 }
 
-// arg returns an option that sets an engine argument, whose type, range and default it has. Unlike JSON, the command line wants
-// words in lower case.
+// arg returns an option that sets an engine argument, whose type, range and default it has. Unlike JSON, the command
+// line wants words in lower case.
 func arg(name, engineArg string) option {
 	f, instead := engineargs.Described(engineArg)
 	if enum, ok := f.Type.(strictjson.Enum); ok {

@@ -12,14 +12,15 @@ import (
 	"dynosim/gocore/live"
 )
 
-// timelineFile is the file of --timeline: a draft beside it, until the process has ended and the timeline is complete. Nil stands
-// for no file.
+// timelineFile is the file of --timeline: a draft beside it, until the process has ended and the timeline is complete.
+// Nil stands for no file.
 type timelineFile struct {
 	path  string
 	draft *os.File
 }
 
-// openTimeline begins the file at a path, nil for "". A path that cannot be written is refused before anything is served.
+// openTimeline begins the file at a path, nil for "". A path that cannot be written is refused before anything is
+// served.
 func openTimeline(path string) (*timelineFile, error) {
 	if path == "" {
 		return nil, nil

@@ -1,6 +1,7 @@
 package speculation
 
-// Ahead is draws that are made before it is known how many of them are needed, as those of a coast that an arrival may cut short.
+// Ahead is draws that are made before it is known how many of them are needed, as those of a coast that an arrival may
+// cut short.
 type Ahead struct {
 	from Mark
 	open bool

@@ -1,7 +1,7 @@
 package speculation
 
-// Batch is requests that emit bursts in the same passes, in the order in which they draw, as counts alone. While no request
-// ends and none joins, a pass is little more than these.
+// Batch is requests that emit bursts in the same passes, in the order in which they draw, as counts alone. While no
+// request ends and none joins, a pass is little more than these.
 type Batch struct {
 	Left   []int32 // tokens until the end of each request
 	Room   []int32 // tokens until the end of its block, as the owner of the batch defines it
@@ -17,8 +17,8 @@ func (b *Batch) Add(left, room int) {
 	b.Left, b.Room, b.Bursts = append(b.Left, int32(left)), append(b.Room, int32(room)), append(b.Bursts, 0)
 }
 
-// Pass draws a burst for each request and takes it from the counts. It returns the tokens of all, and the least of either
-// count: a request that has none left has ended, perhaps before its burst did.
+// Pass draws a burst for each request and takes it from the counts. It returns the tokens of all, and the least of
+// either count: a request that has none left has ended, perhaps before its burst did.
 func (b *Batch) Pass(d *Drafts) (tokens, left, room int) {
 	b.before = d.Mark()
 	d.Bursts(b.Bursts)

@@ -5,8 +5,8 @@ import "math/bits"
 // rounds of the cipher; two of them make up one iteration.
 const rounds = 12
 
-// chacha is ChaCha (D. J. Bernstein, "ChaCha, a variant of Salsa20") with 12 rounds, a block counter of 64 bits that starts
-// at 0, and the nonce 0.
+// chacha is ChaCha (D. J. Bernstein, "ChaCha, a variant of Salsa20") with 12 rounds, a block counter of 64 bits that
+// starts at 0, and the nonce 0.
 type chacha struct{ key [8]uint32 }
 
 // newChacha takes the key from eight steps of PCG32 (M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient
@@ -27,8 +27,8 @@ const (
 	expand3 = 0x6b206574
 )
 
-// block computes the block with this number, as draws of two words, the low one first. The sixteen words are variables of
-// their own, not a list, so that they can live in registers: that is twice as fast.
+// block computes the block with this number, as draws of two words, the low one first. The sixteen words are variables
+// of their own, not a list, so that they can live in registers: that is twice as fast.
 func (c *chacha) block(counter uint64, draws *[blockWords]uint64) {
 	k := &c.key
 	low, high := uint32(counter), uint32(counter>>32)

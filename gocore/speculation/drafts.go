@@ -21,8 +21,8 @@ type rate struct {
 }
 
 // New returns the draws of a worker. The rates, each from 0 to 1, are the probabilities of the first draft, and of each
-// further one given that all before it were accepted. Every worker needs a seed of its own: the reference adds the number
-// of the worker to the user's seed.
+// further one given that all before it were accepted. Every worker needs a seed of its own: the reference adds the
+// number of the worker to the user's seed.
 func New(rates []float64, seed uint64) *Drafts {
 	d := &Drafts{drafts: len(rates), stream: newStream(seed)}
 	offset := 0
@@ -43,8 +43,8 @@ func New(rates []float64, seed uint64) *Drafts {
 // MaxBurst returns the largest number of tokens a request may emit in one pass.
 func (d *Drafts) MaxBurst() int { return 1 + d.drafts }
 
-// Bursts draws the numbers of tokens that requests emit in one pass, each at least 1, in this order. A request that has fewer
-// tokens left draws as many numbers. A rate of 1 draws no number from the generator.
+// Bursts draws the numbers of tokens that requests emit in one pass, each at least 1, in this order. A request that has
+// fewer tokens left draws as many numbers. A rate of 1 draws no number from the generator.
 //
 // What comes next can hardly be predicted, so there is no branch on it: a processor would guess wrong for every other
 // request. All draws that a request may take are looked at, and counted only up to the first draft that is rejected.

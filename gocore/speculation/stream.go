@@ -8,8 +8,8 @@ const (
 
 const blockWords = 8
 
-// stream is the draws of a generator, some of which are there before they are asked for, and some that it has given already.
-// A draw is 64 bits, two words of the cipher.
+// stream is the draws of a generator, some of which are there before they are asked for, and some that it has given
+// already. A draw is 64 bits, two words of the cipher.
 //
 //	words   |  rest  | block | block | ...          the first ones are left over from the blocks that were here before
 //	                     ^ at             ^ end

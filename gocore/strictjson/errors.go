@@ -54,7 +54,8 @@ func unknownField(o *Object, name string) error {
 	return e
 }
 
-// SyntaxError says that the text is not JSON, or is more than one value. Lines and columns count from 1, columns in characters.
+// SyntaxError says that the text is not JSON, or is more than one value. Lines and columns count from 1, columns in
+// characters.
 type SyntaxError struct {
 	Line, Column int
 	Problem      string

@@ -104,7 +104,8 @@ func (o *Object) Bool(name string) bool { return valueOf[bool](o, name) }
 // Text returns the value of a Text or an Enum.
 func (o *Object) Text(name string) string { return valueOf[string](o, name) }
 
-// List returns the value of a List, nil when the key is absent or null. The slice belongs to the object: do not change it.
+// List returns the value of a List, nil when the key is absent or null. The slice belongs to the object: do not change
+// it.
 func (o *Object) List(name string) []string { return valueOf[[]string](o, name) }
 
 // Names lists the fields of the schema in its order.
@@ -116,8 +117,8 @@ func (o *Object) Names() []string {
 	return names
 }
 
-// Value returns the value of a field of any type but Nested and Any, as encoding/json takes it: its default when the key is
-// absent or null, nil when there is none. Of Objects it has the members that are given.
+// Value returns the value of a field of any type but Nested and Any, as encoding/json takes it: its default when the
+// key is absent or null, nil when there is none. Of Objects it has the members that are given.
 func (o *Object) Value(name string) any {
 	m, f := o.lookup(name)
 	if m.value == nil {

@@ -27,7 +27,8 @@ type Field struct {
 	NotNull bool
 	// Required makes an absent key an error.
 	Required bool
-	// Doc describes the key in sentences. Decode does not use it; reference pages and Python's docstrings are written from it.
+	// Doc describes the key in sentences. Decode does not use it; reference pages and Python's docstrings are written from
+	// it.
 	Doc string
 }
 
@@ -69,10 +70,11 @@ type List struct{}
 type Enum struct {
 	Choices  []string
 	FoldCase bool
-	// Added lists choices of a list that other packages may extend. It is asked each time, and may repeat Choices; nil adds
-	// none.
+	// Added lists choices of a list that other packages may extend. It is asked each time, and may repeat Choices; nil
+	// adds none.
 	Added func() []string
-	// Aliases are other words for choices; nil for none. If there are some, dashes and underscores of choices are alike, too.
+	// Aliases are other words for choices; nil for none. If there are some, dashes and underscores of choices are alike,
+	// too.
 	Aliases map[string]string
 }
 
@@ -175,8 +177,8 @@ func (List) broken(any) string { return "" }
 // Want lists the choices in their order.
 func (t Enum) Want() string { return "one of " + strings.Join(t.all(), ", ") }
 
-// Listed returns some choices as a sentence lists them, each in the given form of package fmt; the first one is the default:
-// "lifo (default) or fifo".
+// Listed returns some choices as a sentence lists them, each in the given form of package fmt; the first one is the
+// default: "lifo (default) or fifo".
 func Listed(choices []string, form string) string {
 	shown := make([]string, len(choices))
 	for i, c := range choices {

@@ -8,8 +8,8 @@ import (
 // Kind is the part of a pass that a Question is about.
 type Kind uint8
 
-// Prefill and Decode are the two parts. PrefillExperts and DecodeExperts are what the expert layers of a mixture-of-experts
-// model take of each.
+// Prefill and Decode are the two parts. PrefillExperts and DecodeExperts are what the expert layers of a
+// mixture-of-experts model take of each.
 const (
 	Prefill Kind = iota
 	Decode
@@ -25,8 +25,9 @@ func (k Kind) String() string {
 type Question struct {
 	Kind  Kind
 	Batch int // requests of one rank
-	// Tokens is the number of new prompt tokens of each request, or the length of its sequence for Decode. For expert layers it
-	// is the number of prompt tokens of each rank (Batch is 1), or 0 for DecodeExperts, as lengths do not matter to them.
+	// Tokens is the number of new prompt tokens of each request, or the length of its sequence for Decode. For expert
+	// layers it is the number of prompt tokens of each rank (Batch is 1), or 0 for DecodeExperts, as lengths do not matter
+	// to them.
 	Tokens int
 	Prefix int // prompt tokens that each request finds computed; 0 for Decode
 }
@@ -52,9 +53,9 @@ type Answer struct {
 //
 // What is known is kept up to some number of answers, and then asked for anew.
 //
-// Questions go out in batches, as an exchange costs more than a prediction. While the same requests merely decode, their
-// mean context grows by one token a pass: so a question that goes on where the last ones about as many requests ended
-// takes others along, twice as many each time. Of those, answers that are not needed may be errors.
+// Questions go out in batches, as an exchange costs more than a prediction. While the same requests merely decode,
+// their mean context grows by one token a pass: so a question that goes on where the last ones about as many requests
+// ended takes others along, twice as many each time. Of those, answers that are not needed may be errors.
 //
 // The scheduler has no use for errors. A question without an answer counts as 0 ms, and the first such error is kept:
 // the loop that drives the engines looks at Err every few passes and at the end, and gives up.

@@ -73,7 +73,8 @@ func TestAskedClamps(t *testing.T) {
 	}
 }
 
-// TestAskedAhead: two sizes of batches decode in turn; a batch that goes on is asked for ahead, and starts anew after a jump.
+// TestAskedAhead: two sizes of batches decode in turn; a batch that goes on is asked for ahead, and starts anew after a
+// jump.
 func TestAskedAhead(t *testing.T) {
 	outside := &sdk{answer: product}
 	a := NewAsked(1, outside.ask)

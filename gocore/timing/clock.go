@@ -14,7 +14,7 @@ type Clock struct {
 // Ms returns a duration of the host, scaled and rounded.
 func (c *Clock) Ms(ms float64) float64 { return float64(scaled(ms, c.Speedup) * 1000) }
 
-// HostMs returns the host time of a pass in which so many requests have a share.
+// HostMs returns the host time of a pass in which the given number of requests have a share.
 func (c *Clock) HostMs(requests int) float64 {
 	ms := c.Host.passMs(requests)
 	if ms == 0 {
@@ -66,8 +66,8 @@ func (c *Clock) ExpertsMs(part Kind, tokens int) float64 {
 	return float64(scaled(c.Model.(ExpertModel).ExpertsMs(part, tokens), ratio) * 1000)
 }
 
-// exactNs is a bound below which nanoseconds that are turned into seconds and back stay the same, as half the distance between
-// two float64 is far less than half a nanosecond.
+// exactNs is a bound below which nanoseconds that are turned into seconds and back stay the same, as half the distance
+// between two float64 is far less than half a nanosecond.
 const exactNs = 1 << 50
 
 // scaled rounds ms to nanoseconds, divides by ratio when that is above 0, and rounds again.

@@ -11,7 +11,7 @@
 //
 // Three models exist. Polynomial needs nothing. Grid interpolates between measured points; package timing/profile reads
 // them from files. Asked takes its answers from outside, such as from a vendor's SDK, and remembers them.
-// Read model.go for what a model is told, clock.go for how the scheduler asks, rounding.go for the rounding.
+// Read model.go for what a model is asked, clock.go for how the scheduler asks, rounding.go for the rounding.
 //
 // On processors with fused multiply-add the compiler may merge a*b+c into one rounding. Every product is therefore
 // written float64(a*b), which forbids it: results are the same bits on every machine.

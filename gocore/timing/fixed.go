@@ -1,7 +1,7 @@
 package timing
 
-// Fixed is a timing model whose durations depend on nothing: Prompts for the prompt tokens of a pass, Step for its decode step,
-// in milliseconds.
+// Fixed is a timing model whose durations depend on nothing: Prompts for the prompt tokens of a pass, Step for its
+// decode step, in milliseconds.
 type Fixed struct{ Prompts, Step float64 }
 
 var _ Model = Fixed{}

@@ -31,8 +31,8 @@ func (e *TableError) Error() string {
 }
 
 // NewGrid returns a model that keeps t. Every axis must have at least two values and increase, the durations must fit
-// the axes, and nothing may be infinite. A duration that is not a number is let through, as in the reference: passes that
-// meet it take the least possible time.
+// the axes, and nothing may be infinite. A duration that is not a number is let through, as in the reference: passes
+// that meet it take the least possible time.
 func NewGrid(t Tables) (*Grid, error) {
 	for _, axis := range []struct {
 		name   string
@@ -104,8 +104,8 @@ func (g *Grid) PrefillMs(s PrefillShape) float64 {
 	return atLeast(0, line(axis[i], ms[i], axis[i+1], ms[i+1], x))
 }
 
-// DecodeMs implements [Model] by interpolation, first over the active tokens at the two neighbouring contexts, then over
-// the mean context.
+// DecodeMs implements [Model] by interpolation, first over the active tokens at the two neighbouring contexts, then
+// over the mean context.
 func (g *Grid) DecodeMs(s DecodeShape) float64 {
 	kv, context, ms := g.t.DecodeActiveKVTokens, g.t.DecodeContextLength, g.t.DecodeITLMs
 	x, y := float64(s.ActiveTokens), float64(s.MeanContext)

@@ -10,7 +10,7 @@ type Host struct {
 	Ranks int
 }
 
-// passMs returns the host time of a pass in which so many requests have a share.
+// passMs returns the host time of a pass in which the given number of requests have a share.
 func (h Host) passMs(requests int) float64 {
 	if requests == 0 || h.StepMs == 0 && h.SeqMs == 0 {
 		return 0

@@ -11,20 +11,20 @@ type Model interface {
 }
 
 // ExpertModel is a model that knows the time of expert layers apart from the rest. They exchange tokens between all
-// data-parallel ranks of an engine, so what they take depends on the tokens of all ranks together, and attention on those of
-// one rank. Predictions of a [Model] are for ranks that all have the same tokens.
+// data-parallel ranks of an engine, so what they take depends on the tokens of all ranks together, and attention on
+// those of one rank. Predictions of a [Model] are for ranks that all have the same tokens.
 type ExpertModel interface {
 	Model
 	// KnowsExperts reports whether the model in use has expert layers and they can be told apart.
 	KnowsExperts() bool
-	// ExpertsMs is their share of the part (Prefill or Decode) of a pass in which ranks have so many tokens each, on average.
-	// It is 0 without tokens.
+	// ExpertsMs is their share of the part (Prefill or Decode) of a pass in which ranks have the given number of tokens
+	// each, on average. It is 0 without tokens.
 	ExpertsMs(part Kind, tokens int) float64
 }
 
 // Pure reports whether a model is nothing but a formula or a table, nil standing for the polynomial: it answers at once
-// and always, also about passes that will perhaps never be, and several engines may ask it at the same time. A model says
-// so with a method Pure; one without is not.
+// and always, also about passes that will perhaps never be, and several engines may ask it at the same time. A model
+// says so with a method Pure; one without is not.
 func Pure(m Model) bool {
 	if m == nil {
 		return true
@@ -43,8 +43,8 @@ type PrefillShape struct {
 // NewTokens returns the mean number of prompt tokens that a request computes.
 func (s PrefillShape) NewTokens() int { return max(0, s.MeanISL-s.MeanPrefix) }
 
-// DecodeShape is the decode part of a pass: Requests requests get a token. ActiveTokens of TotalTokens KV tokens belong to
-// requests; MeanContext is the length of the emitting sequences, a mean rounded down.
+// DecodeShape is the decode part of a pass: Requests requests get a token. ActiveTokens of TotalTokens KV tokens belong
+// to requests; MeanContext is the length of the emitting sequences, a mean rounded down.
 type DecodeShape struct {
 	Requests                  int
 	ActiveTokens, TotalTokens int

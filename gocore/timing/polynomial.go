@@ -25,7 +25,8 @@ func (Polynomial) PrefillMs(s PrefillShape) float64 {
 //	u  = active tokens / total tokens
 //	ms = max(1, -25.74*(u*u) + 54.01*u + 5.74)
 //
-// Neither the batch size nor the context length enters this model: 5.74 ms with an empty pool, 34.01 ms with a full one.
+// Neither the batch size nor the context length enters this model: 5.74 ms with an empty pool, 34.01 ms with a full
+// one.
 func (Polynomial) DecodeMs(s DecodeShape) float64 {
 	u := 1.0
 	if s.TotalTokens > 0 {

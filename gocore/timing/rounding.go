@@ -36,8 +36,8 @@ func Seconds(ns int64) float64 {
 	return float64(ns/nsPerSecond) + float64(ns%nsPerSecond)/1e9
 }
 
-// roundedShift returns a*b / 2^shift rounded to nearest, ties to even. a*b must stay below 2^83 and shift in 19..83, so that
-// the result fits 64 bits.
+// roundedShift returns a*b / 2^shift rounded to nearest, ties to even. a*b must stay below 2^83 and shift in 19..83, so
+// that the result fits 64 bits.
 func roundedShift(a, b uint64, shift uint) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	var quotient, rest, half uint64 // rest and half keep the high bits; lower ones only matter as "not zero"

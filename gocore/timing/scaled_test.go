@@ -45,7 +45,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestRoundedTwice: a ratio of 1 rounds twice as any other does, although the second time is left out where it changes nothing.
+// TestRoundedTwice: a ratio of 1 rounds twice as any other does, although the second time is left out where it changes
+// nothing.
 func TestRoundedTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	for range 100_000 {

@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// Told asks a model in another language, in text. Questions are JSON objects with the key "timing"; it comes first, as who answers
-// tells questions for timing models from others by it. Its value is the pool: "", "prefill" or "decode".
+// Told asks a model in another language, in text. Questions are JSON objects with the key "timing"; it comes first, as
+// who answers tells questions for timing models from others by it. Its value is the pool: "", "prefill" or "decode".
 //
 //	{"timing":"","why":"begin"}                                the answer: {"pure": true}
 //	{"timing":"","why":"parts","parts":[[0,3,512,0],[1,9,1,700]]}   the answer: [84.5, 11.25]
 //
-// A part is 1 if it is a decode part or else 0, how many requests it has, how many tokens each of them computes, and how many
-// each has computed before. "failed" ends the run: who answers knows why.
+// A part is 1 if it is a decode part or else 0, how many requests it has, how many tokens each of them computes, and
+// how many each has computed before. "failed" ends the run: who answers knows why.
 type Told struct {
 	Ask   func(question string) (answer string, err error)
 	Stage string

@@ -36,9 +36,9 @@ func readCases[C any](t *testing.T, path string, see func(*C)) {
 	}
 }
 
-// TestRecordedSGLang compares every request, and the first passes, with what SGLang's own scheduler did: in all settings, in
-// pools of few pages each as large as the chunk, with batches that mix prompts with decoding requests, with a tier of host
-// memory, and with a second pool for layers that have a sliding window.
+// TestRecordedSGLang compares every request, and the first passes, with what SGLang's own scheduler did: in all
+// settings, in pools of few pages each as large as the chunk, with batches that mix prompts with decoding requests,
+// with a tier of host memory, and with a second pool for layers that have a sliding window.
 func TestRecordedSGLang(t *testing.T) {
 	for name, want := range map[string]int{"sglang": 95, "sglang-small": 30, "sglang-mixed": 16, "sglang-hicache": 60, "sglang-window": 30} {
 		t.Run(name, func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestRecordedSGLang(t *testing.T) {
 	}
 }
 
-// TestCopiesOnTwoWorkers gives every row to each of two workers: the last request, which arrives while its worker only waits for a
-// copy, is looked at as soon as on a single worker.
+// TestCopiesOnTwoWorkers gives every row to each of two workers: the last request, which arrives while its worker only
+// waits for a copy, is looked at as soon as on a single worker.
 func TestCopiesOnTwoWorkers(t *testing.T) {
 	const a = `"input_length": 64, "hash_ids": [1, 2, 3, 4]`
 	twice := func(rows ...string) (all []json.RawMessage) {
@@ -90,8 +90,8 @@ func TestCopiesOnTwoWorkers(t *testing.T) {
 	}
 }
 
-// TestRecordedIntervals compares runs in which SGLang looked for new requests every few batches only: random workloads of
-// tests/truth in which that admits requests at other times.
+// TestRecordedIntervals compares runs in which SGLang looked for new requests every few batches only: random workloads
+// of tests/truth in which that admits requests at other times.
 func TestRecordedIntervals(t *testing.T) {
 	cases := 0
 	readCases(t, "../../tests/truth/sglang-intervals.jsonl.gz", func(c *Case) {
@@ -109,8 +109,8 @@ func TestRecordedIntervals(t *testing.T) {
 	}
 }
 
-// TestRecordedVLLM compares every request, and the first passes, with what vLLM's own scheduler did. Those of the first file
-// are of release 0.28; others name theirs.
+// TestRecordedVLLM compares every request, and the first passes, with what vLLM's own scheduler did. Those of the first
+// file are of release 0.28; others name theirs.
 func TestRecordedVLLM(t *testing.T) {
 	for file, want := range map[string]int{"vllm": 120, "vllm-033": 30, "vllm-hybrid": 60, "vllm-offload": 60} {
 		cases := 0
@@ -141,8 +141,8 @@ func check(c *Case, scheduler string) error {
 	return nil
 }
 
-// TestRecordedRanks compares every request, and its rank, with what vLLM's own schedulers did as data-parallel ranks that run
-// their passes together.
+// TestRecordedRanks compares every request, and its rank, with what vLLM's own schedulers did as data-parallel ranks
+// that run their passes together.
 func TestRecordedRanks(t *testing.T) {
 	cases := 0
 	readCases(t, "../../tests/truth/ranks.jsonl.gz", func(c *Case) {

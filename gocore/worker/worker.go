@@ -1,5 +1,5 @@
-// Package worker is one worker: an engine, made from its arguments, and the pass it is busy with. The shells know engines
-// only by their common interface.
+// Package worker is one worker: an engine, made from its arguments, and the pass it is busy with. The shells know
+// engines only by their common interface.
 package worker
 
 import "dynosim/gocore/engine"

@@ -33,8 +33,9 @@ func ParseArrivalProcess(name string) (ArrivalProcess, error) {
 	return ArrivalProcess(at), nil
 }
 
-// Arrivals is when sessions start: RequestRate a second on average, or as a curve says. The coefficient of variation of the
-// gaps, standard deviation by mean, is 0 for Constant, 1 for Poisson and CV for the others; above 1 sessions come in bursts.
+// Arrivals is when sessions start: RequestRate a second on average, or as a curve says. The coefficient of variation of
+// the gaps, standard deviation by mean, is 0 for Constant, 1 for Poisson and CV for the others; above 1 sessions come
+// in bursts.
 type Arrivals struct {
 	Process     ArrivalProcess
 	RequestRate float64    // 0 = not given
@@ -68,8 +69,8 @@ func (a Arrivals) check() error {
 	return nil
 }
 
-// starts draws the starts of count sessions, in milliseconds. The first is at 0. Equal gaps are products with the gap, so
-// that they do not drift; others are added up.
+// starts draws the starts of count sessions, in milliseconds. The first is at 0. Equal gaps are products with the gap,
+// so that they do not drift; others are added up.
 func (a Arrivals) starts(count int, src rand.Source) []float64 {
 	starts := make([]float64, count)
 	meanMs := 1000 / a.RequestRate
@@ -84,8 +85,8 @@ func (a Arrivals) starts(count int, src rand.Source) []float64 {
 	return starts
 }
 
-// along draws the starts of count sessions on the curve, in milliseconds; if count is 0, of all that start while it is gone
-// through once, or of most+1.
+// along draws the starts of count sessions on the curve, in milliseconds; if count is 0, of all that start while it is
+// gone through once, or of most+1.
 func (a Arrivals) along(count, most int, src rand.Source) []float64 {
 	var starts []float64
 	due, gap := 0.0, a.gaps(1, src)

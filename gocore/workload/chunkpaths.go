@@ -2,9 +2,10 @@ package workload
 
 import "math/bits"
 
-// chunkPaths numbers the chunks of prompts as an interner does that is given the same prompts, and remembers each prompt in a few
-// bytes. Chunks get their numbers in order of appearance, so most have the number after that of the chunk before them. A run is
-// such chunks, as many as there are, and a prompt is a path through runs, known by its last chunk:
+// chunkPaths numbers the chunks of prompts as an interner does that is given the same prompts, and remembers each
+// prompt in a few bytes. Chunks get their numbers in order of appearance, so most have the number after that of the
+// chunk before them. A run is such chunks, as many as there are, and a prompt is a path through runs, known by its last
+// chunk:
 //
 //	prompts 0-1-2-3, 0-1-4-5, 0-1-2-3-6      runs   0: 0 1 2 3   1: 4 5 (after 1)   2: 6 (after 3)
 //

@@ -33,8 +33,8 @@ type Count struct {
 }
 
 // ConvertDynamo writes a dynamo trace as Mooncake JSONL: one row a request, in order of time. With agentic the rows are
-// those of agentic_mooncake, for which every request must belong to a session. poll, if not nil, is called now and then;
-// an error it returns ends the conversion and is passed on.
+// those of agentic_mooncake, for which every request must belong to a session. poll, if not nil, is called now and
+// then; an error it returns ends the conversion and is passed on.
 func ConvertDynamo(out io.Writer, sources []Source, agentic bool, poll func() error) (Conversion, error) {
 	rec, err := readRecording(sources, poll)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 type dependencies struct {
 	waits   []int32   // by turn: completions it still waits for
 	afterMs []float64 // by turn: the latest of those so far
-	next    [][]int32 // by turn: the turns that wait for it, each as often as it does
+	next    [][]int32 // by turn: the turns that wait for it, each once for each time that it does
 }
 
 func newDependencies(waitFor [][]int32) *dependencies {
@@ -28,8 +28,8 @@ func newDependencies(waitFor [][]int32) *dependencies {
 	return d
 }
 
-// over records that a turn is over and calls start for every turn that no longer waits for another, with the time at which
-// the last turn it waited for was over.
+// over records that a turn is over and calls start for every turn that no longer waits for another, with the time at
+// which the last turn it waited for was over.
 func (d *dependencies) over(turn int32, nowMs float64, start func(turn int32, afterMs float64)) {
 	for _, next := range d.next[turn] {
 		d.waits[next]--

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDependenciesAgainstModel serves random graphs and looks up for every request, when it is sent, whether all it waits
-// for is over and for how long.
+// TestDependenciesAgainstModel serves random graphs and looks up for every request, when it is sent, whether all it
+// waits for is over and for how long.
 func TestDependenciesAgainstModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))

@@ -21,8 +21,8 @@ import (
 //	lognormal(mean=2000,cv=0.8,max=32000)    rounded; mean and coefficient of variation of the lengths themselves
 //	empirical(FILE)                          drawn, with replacement, from a file with one length per line
 //
-// normal and lognormal take min and max, 1 and MaxLength if not given. Lengths beyond a bound are set to it, which moves the
-// mean.
+// normal and lognormal take min and max, 1 and MaxLength if not given. Lengths beyond a bound are set to it, which
+// moves the mean.
 type Lengths struct {
 	Text string
 
@@ -224,8 +224,8 @@ func (d *Lengths) File() (path string, needed bool) {
 	return d.file, d.family == empiricalLength
 }
 
-// ReadFile reads the lengths of an empirical distribution: one integer per line, blank lines and those that begin with #
-// aside. Errors name file and line.
+// ReadFile reads the lengths of an empirical distribution: one integer per line, blank lines and those that begin with
+// # aside. Errors name file and line.
 func (d *Lengths) ReadFile(source Source) error {
 	d.values = nil
 	err := readLines(source, nil, func(_ int, text []byte) error {

@@ -69,8 +69,8 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 	return d
 }
 
-// Share returns a driver that releases every n-th of the turns of d, a driver in trace mode that has released nothing yet, from
-// number i on, at the same times. The workload must be flat.
+// Share returns a driver that releases every n-th of the turns of d, a driver in trace mode that has released nothing
+// yet, from number i on, at the same times. The workload must be flat.
 func (d *Driver) Share(i, n int) *Driver {
 	share := &Driver{w: d.w}
 	if d.w.passing != nil {
@@ -95,8 +95,8 @@ func (d *Driver) NextMs() (float64, bool) {
 	return start.AtMs, hasStart
 }
 
-// Next releases the next turn that is ready at nowMs and returns the time at which its client sent it: in trace mode the
-// time it became ready, in concurrency mode the time of its release.
+// Next releases the next turn that is ready at nowMs and returns the time at which its client sent it: in trace mode
+// the time it became ready, in concurrency mode the time of its release.
 func (d *Driver) Next(nowMs float64) (turn int32, arrivalMs float64, ok bool) {
 	at, ok := d.NextMs()
 	if !ok || at > nowMs {
@@ -117,8 +117,8 @@ func (d *Driver) Next(nowMs float64) (turn int32, arrivalMs float64, ok bool) {
 	return turn, at, true
 }
 
-// Turn returns a turn as it is now. It differs from the workload's own only if an earlier turn of its session was rejected and
-// the prompt would contain the tokens that one was to generate.
+// Turn returns a turn as it is now. It differs from the workload's own only if an earlier turn of its session was
+// rejected and the prompt would contain the tokens that one was to generate.
 func (d *Driver) Turn(turn int32) *Turn {
 	if t, changed := d.replanned[turn]; changed {
 		return t
@@ -133,8 +133,8 @@ func (d *Driver) Turn(turn int32) *Turn {
 	return &d.w.Turns[turn]
 }
 
-// Completed tells that a turn has been served at nowMs: the session's next turn follows after its delay, or the session's
-// place goes to the next one; and requests that wait for no other any longer follow after their delays.
+// Completed tells that a turn has been served at nowMs: the session's next turn follows after its delay, or the
+// session's place goes to the next one; and requests that wait for no other any longer follow after their delays.
 func (d *Driver) Completed(turn int32, nowMs float64) {
 	if d.lanes != nil && d.lanes.over(turn) {
 		d.lanes.begin(nowMs, d.w, d.makeReady)
@@ -210,7 +210,7 @@ func (d *Driver) start() {
 	d.starts = d.starts[1:]
 }
 
-// skipTo makes a passing turn the next one that starts, if there are so many.
+// skipTo makes a passing turn the next one that starts, if there are enough.
 func (d *Driver) skipTo(turn int32) {
 	if d.next = turn; int(turn) < d.w.passing.len() {
 		d.nextMs = d.w.passing.startMs(turn)

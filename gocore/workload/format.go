@@ -23,7 +23,8 @@ const (
 	Dynamo                       // recordings of requests and tools
 )
 
-// ownFormats are the formats of this package. Rows of a later one may look like rows of those before, with further keys.
+// ownFormats are the formats of this package. Rows of a later one may look like rows of those before, with further
+// keys.
 var ownFormats = [...]struct {
 	name, alias string
 	looks       *regexp.Regexp
@@ -128,8 +129,8 @@ func guess(head []byte) (Format, bool) {
 // headBytes is how much of a file is looked at to tell its format.
 const headBytes = 4096
 
-// withHint returns the sources, of which it has looked at the beginning, and a function that adds to an error which format
-// the first file looks like, if it is another one. An error of spec.Poll stays as it is.
+// withHint returns the sources, of which it has looked at the beginning, and a function that adds to an error which
+// format the first file looks like, if it is another one. An error of spec.Poll stays as it is.
 func withHint(sources []Source, spec *TraceSpec) ([]Source, func(Format, error) error) {
 	if len(sources) == 0 {
 		return sources, func(_ Format, err error) error { return err }

@@ -22,8 +22,8 @@ import (
 //	save FORMAT KEY=VALUE...   shows the file that Save writes, and how it is to be read
 //	convert [agentic]          converts the recording that follows
 //
-// Keys: trace_block_size and engine_block_size (both 4 if not given), speedup, concurrency, ratio, groups, seed, reject. A line
-// "-- FILE" begins another file.
+// Keys: trace_block_size and engine_block_size (both 4 if not given), speedup, concurrency, ratio, groups, seed,
+// reject. A line "-- FILE" begins another file.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -300,7 +300,8 @@ func TestAIPerfPrompts(t *testing.T) {
 	}
 }
 
-// TestNewerRows: what Dynamo 1.6 adds to traces is read: a first row with the version, and rows with the text of requests.
+// TestNewerRows: what Dynamo 1.6 adds to traces is read: a first row with the version, and rows with the text of
+// requests.
 func TestNewerRows(t *testing.T) {
 	const header = `{"schema":"dynamo.agentic_mooncake","version":2}` + "\n"
 	const rows = `{"request_id":"a","timestamp":0,"hash_ids":[1],"output_length":2}` + "\n" + `{"request_id":"b","wait_for":["a"],"hash_ids":[1,2],"output_length":2}` + "\n"

@@ -15,8 +15,8 @@ func (w *Workload) TakeLanes(count int) error {
 	return nil
 }
 
-// lanes hold back whole graphs of requests: there are so many of these in flight, and when all requests of one are over, the next
-// begins. They go in the order of their recorded starts, which matter for nothing else.
+// lanes hold back whole graphs of requests: a number of these are in flight, and when all requests of one are over, the
+// next begins. They go in the order of their recorded starts, which matter for nothing else.
 type lanes struct {
 	graphs  []graph
 	of      []int32 // by turn: its graph

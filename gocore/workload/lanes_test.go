@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// loadLanes reads rows of agentic_mooncake or another format, for so many lanes.
+// loadLanes reads rows of agentic_mooncake or another format, for the given number of lanes.
 func loadLanes(t *testing.T, format Format, rows string, lanes int) *Workload {
 	t.Helper()
 	w, err := Load(format, []Source{{Name: "t", Reader: strings.NewReader(rows)}}, TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
@@ -25,7 +25,8 @@ func loadLanes(t *testing.T, format Format, rows string, lanes int) *Workload {
 	return w
 }
 
-// TestLanes: b waits for a, and d for c and e; f is by itself. Each takes 2 ms. Graphs begin in the order of their times.
+// TestLanes: b waits for a, and d for c and e; f is by itself. Each takes 2 ms. Graphs begin in the order of their
+// times.
 func TestLanes(t *testing.T) {
 	row := func(name string, atMs, delayMs int, waits string) string {
 		return fmt.Sprintf(`{"request_id":%q,"session_id":%q,"timestamp":%d,"delay":%d,"wait_for":[%s],"hash_ids":[1],"output_length":1}`+"\n", name, name, atMs, delayMs, waits)
@@ -63,7 +64,8 @@ func TestLanesOfSessions(t *testing.T) {
 	}
 }
 
-// TestLanesAgainstModel serves random graphs: in the order of their recorded starts each begins when the first of those in flight ends.
+// TestLanesAgainstModel serves random graphs: in the order of their recorded starts each begins when the first of those
+// in flight ends.
 func TestLanesAgainstModel(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// lengthsOnly gives the rows of a trace that has no block ids at all ids of their own: no prompt shares anything with another.
+// lengthsOnly gives the rows of a trace that has no block ids at all ids of their own: no prompt shares anything with
+// another.
 type lengthsOnly struct {
 	w          *Workload
 	traceBlock int

@@ -22,8 +22,8 @@ type lowered struct {
 	tools      []*toolCall
 }
 
-// lower says when the requests of a recording start in a replay. agentic tells whether they belong to sessions of agents,
-// which wait for each other and for their tools; otherwise each starts at its own time.
+// lower says when the requests of a recording start in a replay. agentic tells whether they belong to sessions of
+// agents, which wait for each other and for their tools; otherwise each starts at its own time.
 //
 //	parent   [ p1 ]                              [ p2 ]     p2 waits for p1 and c2
 //	child       c1 waits for p1   [ c1 ] tool [ c2 ]        c2 waits for c1
@@ -187,8 +187,9 @@ func (l *lowerer) spawn(child string, parent []int32, known *sessionLink) {
 	}
 }
 
-// startedBy reports whether a request of the parent may have started a session with the first request first. The requests
-// are in order of their start, so that the last one counts. In older recordings the parent has to be over by then.
+// startedBy reports whether a request of the parent may have started a session with the first request first. The
+// requests are in order of their start, so that the last one counts. In older recordings the parent has to be over by
+// then.
 func (l *lowerer) startedBy(request, first int32) bool {
 	if l.rec.older {
 		return l.rows[request].call.endMs <= l.rows[first].call.startMs
@@ -256,8 +257,8 @@ func (l *lowerer) sortTools() {
 	}
 }
 
-// toolsBefore lists the tools whose output is part of a request's prompt, in order of their start: those of its session that
-// ended between since and the request, and those known to be for it.
+// toolsBefore lists the tools whose output is part of a request's prompt, in order of their start: those of its session
+// that ended between since and the request, and those known to be for it.
 func (l *lowerer) toolsBefore(request *call, since uint64) []*toolCall {
 	ended := l.ended[request.session]
 	after := func(ms uint64) int {

@@ -2,8 +2,8 @@ package workload
 
 import "fmt"
 
-// passing is the turns of a workload that are created when they are asked for and not kept, instead of Workload.Turns and
-// Workload.Sessions. Each is a session of its own. They start in their own order.
+// passing is the turns of a workload that are created when they are asked for and not kept, instead of Workload.Turns
+// and Workload.Sessions. Each is a session of its own. They start in their own order.
 type passing interface {
 	len() int
 	lengths(turn int32) (input, output int)

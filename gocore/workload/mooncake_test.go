@@ -31,7 +31,8 @@ func fullBlocks(turn *Turn, engineBlock int) []kvcache.BlockID {
 	return turn.Prompt.AppendBlocks(nil, 0, turn.InputTokens/engineBlock)
 }
 
-// describe shows the turns in the order of the trace: session.index, line, start or delay, tokens in and out, full blocks.
+// describe shows the turns in the order of the trace: session.index, line, start or delay, tokens in and out, full
+// blocks.
 func describe(w *Workload) []string {
 	var lines []string
 	for i := range w.Turns {
@@ -248,7 +249,7 @@ func TestMooncakePolls(t *testing.T) {
 	}
 }
 
-// TestLengthsOnly: prompts of a trace without block ids share nothing, and the user is told so.
+// TestLengthsOnly: prompts of a trace without block ids share nothing, and a warning says so.
 func TestLengthsOnly(t *testing.T) {
 	w := mustLoad(t, `{"timestamp":0,"input_length":9,"output_length":1}
 {"timestamp":1,"input_tokens":8,"output_length":1,"hash_ids":null}`)

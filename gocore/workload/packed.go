@@ -8,10 +8,10 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// packed is the requests of a trace in a form that takes some 50 bytes each, however long their prompts are. It holds traces whose
-// rows are sessions of their own, in the order of their timestamps, with nothing in them but lengths and block ids. For runs
-// that keep nothing of a request (TraceSpec.Passing) they become turns one by one, when they arrive, otherwise all at once when
-// the trace has been read.
+// packed is the requests of a trace in a form that takes some 50 bytes each, however long their prompts are. It holds
+// traces whose rows are sessions of their own, in the order of their timestamps, with nothing in them but lengths and
+// block ids. For runs that keep nothing of a request (TraceSpec.Passing) they become turns one by one, when they
+// arrive, otherwise all at once when the trace has been read.
 type packed struct {
 	prompts    chunkPaths
 	rows       stretches[packedRow]

@@ -8,9 +8,9 @@ type prefix struct {
 
 // prefixTable is a map from prefixes to chunks. Reading a trace spends most of its time with look-ups here.
 //
-// Most chunks have one successor at most, and chunks that follow each other are mostly numbered in that order. So the first
-// chunk that comes after another one is stored in a list, at the number of that other one, so a known prompt is found by
-// walking down the list. Only where prompts differ from there on, a hash table has the other successors.
+// Most chunks have one successor at most, and chunks that follow each other are mostly numbered in that order. So the
+// first chunk that comes after another one is stored in a list, at the number of that other one, so a known prompt is
+// found by walking down the list. Only where prompts differ from there on, a hash table has the other successors.
 //
 //	prompts 0-1-2-3, 0-1-4, 5      first   start: 0   0: 1   1: 2   2: 3   3: -   4: -   5: -
 //	                               others  after 1: 4   start: 5

@@ -9,11 +9,12 @@ import (
 	"dynosim/gocore/workload/tracefile"
 )
 
-// RateCurve is a rate of arrivals that changes with time: lines between points. Two points of one time make a step. It goes
-// on from its beginning after the last point.
+// RateCurve is a rate of arrivals that changes with time: lines between points. Two points of one time make a step. It
+// goes on from its beginning after the last point.
 //
-// Sessions start where the integral of the rate, the number of sessions that are due, reaches given values. So any process
-// with a mean gap of 1 becomes one with the rate of the curve; exponential gaps become a Poisson process whose rate changes.
+// Sessions start where the integral of the rate, the number of sessions that are due, reaches given values. So any
+// process with a mean gap of 1 becomes one with the rate of the curve; exponential gaps become a Poisson process whose
+// rate changes.
 type RateCurve struct {
 	path   string
 	points []ratePoint // none before ReadFile

@@ -43,8 +43,8 @@ func TestCurveStarts(t *testing.T) {
 	}
 }
 
-// TestCurvePoisson: the numbers of arrivals in equal parts of the curve have the means and variances of a Poisson process
-// whose rate is the curve.
+// TestCurvePoisson: the numbers of arrivals in equal parts of the curve have the means and variances of a Poisson
+// process whose rate is the curve.
 func TestCurvePoisson(t *testing.T) {
 	curve := curveOf(t, "0,10", "50,30", "100,0")
 	const parts, rounds = 10, 500

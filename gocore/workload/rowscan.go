@@ -2,9 +2,9 @@ package workload
 
 import "math"
 
-// scan reads a line as nearly all lines of traces are: an object in plain ASCII with some well-known keys, each once, and numbers
-// as programs write them. It looks at each byte once, which makes reading a trace twice as fast. It reports false if the line
-// is of any other form, good or bad; r is arbitrary then, and the line is for rowDecoder.decode.
+// scan reads a line as nearly all lines of traces are: an object in plain ASCII with some well-known keys, each once,
+// and numbers as programs write them. It looks at each byte once, which makes reading a trace twice as fast. It reports
+// false if the line is of any other form, good or bad; r is arbitrary then, and the line is for rowDecoder.decode.
 func (r *row) scan(line []byte) bool {
 	s := scanner{text: line}
 	if !s.take('{') {
@@ -137,8 +137,8 @@ func (s *scanner) ends() bool {
 	return false
 }
 
-// number reads a number without sign and exponent that a double holds as a quotient of two others, whose rounding is that of
-// the number.
+// number reads a number without sign and exponent that a double holds as a quotient of two others, whose rounding is
+// that of the number.
 func (s *scanner) number() (x float64, ok bool) {
 	s.space()
 	begin, point := s.at, -1

@@ -60,8 +60,8 @@ func (w *Workload) checkEnd() error {
 	return nil
 }
 
-// LastStartMs returns when the last session starts that waits for no other request, after Schedule in trace mode: the run lasts at
-// least as long.
+// LastStartMs returns when the last session starts that waits for no other request, after Schedule in trace mode: the
+// run lasts at least as long.
 func (w *Workload) LastStartMs() (ms float64) {
 	if w.passing != nil {
 		return w.passing.startMs(int32(w.passing.len() - 1))

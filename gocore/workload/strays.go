@@ -16,7 +16,8 @@ type Stray struct {
 // maxStrayKeys bounds the unknown keys that are remembered; those beyond are ignored.
 const maxStrayKeys = 1000
 
-// strayKeys counts unknown keys of rows that are near a known one. Keys that another format of rows has are not among them.
+// strayKeys counts unknown keys of rows that are near a known one. Keys that another format of rows has are not among
+// them.
 type strayKeys struct {
 	known []string
 	seen  map[string]int // by unknown key: its place in found, -1 if it is near nothing

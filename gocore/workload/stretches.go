@@ -1,7 +1,7 @@
 package workload
 
-// stretches is a list that grows without being copied: lists with millions of entries would take their memory twice. The zero
-// value is empty.
+// stretches is a list that grows without being copied: lists with millions of entries would take their memory twice.
+// The zero value is empty.
 type stretches[T any] struct {
 	parts [][]T // all but the last one are full
 }

@@ -28,8 +28,8 @@ type SyntheticSpec struct {
 	Seed          uint64   // of what is drawn besides the starts of sessions; each kind of draw has a stream of its own
 	ArrivalSeed   uint64   // of the starts of sessions
 
-	// Passing makes turns only when they are asked for, if each is a session of its own and shares nothing. The workload then
-	// has no Turns and no Sessions, only Len and Lengths, and its driver.
+	// Passing makes turns only when they are asked for, if each is a session of its own and shares nothing. The workload
+	// then has no Turns and no Sessions, only Len and Lengths, and its driver.
 	Passing bool
 
 	// Poll is called now and then; an error it returns ends the generation and is passed on.

@@ -18,7 +18,7 @@ func mustGenerate(t testing.TB, spec SyntheticSpec) *Workload {
 	return w
 }
 
-// smallSpec is six requests of five 4-token blocks each.
+// smallSpec describes six requests of five 4-token blocks each.
 func smallSpec() SyntheticSpec {
 	return SyntheticSpec{InputTokens: 20, OutputTokens: 2, RequestCount: 6, ArrivalIntervalMs: 100, TurnsPerSession: 1, EngineBlockSize: 4}
 }
@@ -216,8 +216,8 @@ func TestStreamsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestSharingWithDrawnLengths checks that every prompt begins with as much of its group's prefix as its own length says,
-// and shares nothing else.
+// TestSharingWithDrawnLengths checks that every prompt begins with as much of its group's prefix as its own length
+// says, and shares nothing else.
 func TestSharingWithDrawnLengths(t *testing.T) {
 	spec := smallSpec()
 	spec.RequestCount, spec.SharedPrefixRatio, spec.NumPrefixGroups = 200, 0.5, 3

@@ -18,8 +18,8 @@ type TraceSpec struct {
 	TraceBlockSize  int // tokens per block id; 0 = DefaultTraceBlockSize, or what the format or the trace says
 	EngineBlockSize int // tokens per block of the engine
 
-	// NamePartialBlocks gives the last block of a prompt an id also if it is not full, where the engine's block size divides
-	// that of the trace: an engine may compare prompts token by token.
+	// NamePartialBlocks gives the last block of a prompt an id also if it is not full, where the engine's block size
+	// divides that of the trace: an engine may compare prompts token by token.
 	NamePartialBlocks bool
 
 	// Sessions whose content is not known begin with blocks that all sessions of their group share, see Format.Shares.
@@ -28,8 +28,8 @@ type TraceSpec struct {
 
 	Seed uint64 // of what a format draws, see Format.Draws
 
-	// Passing keeps traces of requests that do not depend on each other in a form that takes little memory, and makes turns only
-	// when they are asked for: see SyntheticSpec.Passing.
+	// Passing keeps traces of requests that do not depend on each other in a form that takes little memory, and makes
+	// turns only when they are asked for: see SyntheticSpec.Passing.
 	Passing bool
 
 	// Poll is called now and then; an error it returns ends the reading and is passed on.
@@ -47,7 +47,8 @@ func (spec *TraceSpec) checkShared() error {
 // pollEvery is the number of lines or sessions between two calls of Poll.
 const pollEvery = 256
 
-// longLine is the length from which every line is followed by a call of Poll, since reading it takes long and much memory.
+// longLine is the length from which every line is followed by a call of Poll, since reading it takes long and much
+// memory.
 const longLine = 1 << 16
 
 // Source is a trace file that has been opened. Name is how errors call it.
@@ -58,8 +59,8 @@ type Source struct {
 
 // Load reads a trace. Only some formats may consist of several files, see Format.Several.
 //
-// Lines that are empty are skipped but counted. All rows are checked before anything is returned; errors name file, line
-// and field, and the format that the file looks like if that is another one.
+// Lines that are empty are skipped but counted. All rows are checked before anything is returned; errors name file,
+// line and field, and the format that the file looks like if that is another one.
 func Load(format Format, sources []Source, spec TraceSpec) (*Workload, error) {
 	if len(sources) != 1 && !format.Several() {
 		return nil, fmt.Errorf("got %d trace files, want exactly one for trace_format %v", len(sources), format)

@@ -25,7 +25,8 @@ type Workload struct {
 	// the trace and with its repetitions; nil for other workloads. Each turn is then a session of its own.
 	WaitFor    [][]int32
 	RequestIDs []string // the names under which turns of an agentic trace wait for each other
-	// Lanes is how many graphs of requests that wait for each other, or sessions, are in flight at most; 0 for all, at their times.
+	// Lanes is how many graphs of requests that wait for each other, or sessions, are in flight at most; 0 for all, at
+	// their times.
 	Lanes int
 
 	sources []string // the files of a trace that has several, and where in them each turn stands
@@ -71,7 +72,7 @@ type Notes struct {
 	Strays      []Stray
 }
 
-// Texts describes them for a trace of so many requests.
+// Texts describes them for a trace of the given number of requests.
 func (n Notes) Texts(requests int) []string {
 	texts := []string{}
 	for _, note := range []struct {
@@ -115,7 +116,8 @@ type Turn struct {
 	InputTokens  int
 	OutputTokens int
 	// Prompt is the ids of the leading full blocks of prompt and output together: all full blocks of the prompt, and
-	// NamedBlocks blocks if those are more. Other requests can find them; the remaining blocks belong to this request alone.
+	// NamedBlocks blocks if those are more. Other requests can find them; the remaining blocks belong to this request
+	// alone.
 	Prompt      kvcache.Prompt
 	NamedBlocks int
 }

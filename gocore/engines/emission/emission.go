@@ -1,7 +1,8 @@
 // Package emission works out how many tokens each request gets from a pass.
 //
-// A pass only says how the set of emitting requests changes: which requests join it and which have finished. A preempted one
-// leaves without a word, so the number of tokens is too small. Then the engine is asked how many tokens each request has.
+// A pass only says how the set of emitting requests changes: which requests join it and which have finished. A
+// preempted one leaves without a word, so the number of tokens is too small. Then the engine is asked how many tokens
+// each request has.
 package emission
 
 import "dynosim/gocore/engine"
@@ -33,8 +34,9 @@ type Set[R Request] struct {
 // Len returns the number of requests in the set.
 func (s *Set[R]) Len() int { return len(s.emitting) }
 
-// Book returns what each request gets from a pass, which must be the last one of the engine. find finds a request of the engine, states
-// are those of the engine after the pass. Finished requests stay in the set until Drop. The result is valid until the next call.
+// Book returns what each request gets from a pass, which must be the last one of the engine. find finds a request of
+// the engine, states are those of the engine after the pass. Finished requests stay in the set until Drop. The result
+// is valid until the next call.
 func (s *Set[R]) Book(pass *engine.Pass, find func(engine.RequestID) R, states func() []engine.RequestState) []Share[R] {
 	clear(s.shares)
 	s.shares = s.shares[:0]
@@ -78,7 +80,8 @@ func (s *Set[R]) bookAll(pass *engine.Pass, find func(engine.RequestID) R) {
 	}
 }
 
-// bookEach gives each request the tokens that it has according to the engine, and takes those that got none out of the set.
+// bookEach gives each request the tokens that it has according to the engine, and takes those that got none out of the
+// set.
 func (s *Set[R]) bookEach(pass *engine.Pass, find func(engine.RequestID) R, states []engine.RequestState) {
 	if s.generated == nil {
 		s.generated = map[engine.RequestID]int{}

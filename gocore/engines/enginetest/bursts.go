@@ -15,8 +15,8 @@ type BurstEngine interface {
 	Load() (waiting, running, activeBlocks int)
 }
 
-// CheckBursts runs the same requests on two engines, of which one coasts, and settles a part of each coast. Passes must have
-// the same ends, and everything else must agree between coasts.
+// CheckBursts runs the same requests on two engines, of which one coasts, and settles a part of each coast. Passes must
+// have the same ends, and everything else must agree between coasts.
 func CheckBursts(t *testing.T, coasting, stepping BurstEngine) {
 	t.Helper()
 	coasting.CoastWithBursts()

@@ -144,7 +144,8 @@ func (e example) preempts(shape engine.Shape) string {
 	return fmt.Sprintf("preempts %d", shape.PreemptedRequests)
 }
 
-// events names the requests that were admitted while the pass was composed, or the one after it, and those that end with it.
+// events names the requests that were admitted while the pass was composed, or the one after it, and those that end
+// with it.
 func (e example) events(p *engine.Pass) string {
 	var b strings.Builder
 	for _, a := range p.Admitted {

@@ -56,8 +56,8 @@ func Draw(rng *rand.Rand, args engineargs.Args) Workload {
 	return w
 }
 
-// Run shows every pass to see, until all requests are over. Passes that the engine coasts through are shown as the tokens
-// they emit; now and then a request arrives in the midst of them.
+// Run shows every pass to see, until all requests are over. Passes that the engine coasts through are shown as the
+// tokens they emit; now and then a request arrives in the midst of them.
 func (w Workload) Run(s Engine, see func(*engine.Pass)) error {
 	if w.Observe {
 		s.Observe()

@@ -123,8 +123,8 @@ func (r *Recorder) noteTokens(id engine.RequestID) error {
 	return nil
 }
 
-// Unclaimed returns an error if a pass emitted other tokens than those of the finished requests; right when no request was
-// rejected after its first token.
+// Unclaimed returns an error if a pass emitted other tokens than those of the finished requests; right when no request
+// was rejected after its first token.
 func (r *Recorder) Unclaimed() error {
 	for pass, left := range r.tokens {
 		if left != 0 {

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/engines/enginetest"
 )
 
-// TestBooksOfHost runs random workloads with host memory. What was stored has been evicted or is there, when no copy is to come, and
-// passes tell all of it.
+// TestBooksOfHost runs random workloads with host memory. What was stored has been evicted or is there, when no copy is
+// to come, and passes tell all of it.
 func TestBooksOfHost(t *testing.T) {
 	moved := engine.Copied{}
 	for seed := range uint64(500) {

@@ -2,8 +2,8 @@ package sglang
 
 // budget is what the prefill batch may still spend, in tokens.
 type budget struct {
-	// set is what is set aside of the pool for tokens that are not there yet. It is only worked out, request by request, where
-	// about does not decide, which is set but for roundings.
+	// set is what is set aside of the pool for tokens that are not there yet. It is only worked out, request by request,
+	// where about does not decide, which is set but for roundings.
 	set, about   float64
 	worked       bool
 	charges      []int // of the pool, until set is worked out
@@ -12,8 +12,8 @@ type budget struct {
 	window       int // set aside of the pool of the layers with a window
 }
 
-// newBudget sets tokens aside that running requests are expected to generate. In a mixed batch each of them gets a token at
-// the expense of the prompts.
+// newBudget sets tokens aside that running requests are expected to generate. In a mixed batch each of them gets a
+// token at the expense of the prompts.
 func (s *Scheduler) newBudget() budget {
 	mixed := 0
 	if s.rules.MixedChunk {
@@ -60,7 +60,8 @@ func (s *Scheduler) workOut(b *budget) {
 	}
 }
 
-// leaves reports whether more than so many tokens are left. If some request owes more than counts, about is only a bound.
+// leaves reports whether more than the given number of tokens are left. If some request owes more than counts, about is
+// only a bound.
 func (s *Scheduler) leaves(b *budget, tokens int) bool {
 	spare := float64(s.pool.Available()-tokens) - b.about
 	switch doubt := 1 + b.about*rounding; {
@@ -73,8 +74,8 @@ func (s *Scheduler) leaves(b *budget, tokens int) bool {
 	return s.left(b) > float64(tokens)
 }
 
-// charge takes from the budgets what a request needs that computes tokens tokens and gets output more, a page of reserve
-// included.
+// charge takes from the budgets what a request needs that computes tokens tokens and gets output more, a page of
+// reserve included.
 func (s *Scheduler) charge(b *budget, tokens, output int) {
 	reserve := s.ceil(tokens) + s.pageSize + output
 	if s.pool.Windowed() {
@@ -91,8 +92,8 @@ func (s *Scheduler) charge(b *budget, tokens, output int) {
 	b.chunk -= s.ceil(tokens)
 }
 
-// windowNeed returns what a request needs in the pool of the layers with a window that computes tokens tokens and gets output more:
-// what of the batch's share of the prompt leaves the window at its end, and what is in sight after it.
+// windowNeed returns what a request needs in the pool of the layers with a window that computes tokens tokens and gets
+// output more: what of the batch's share of the prompt leaves the window at its end, and what is in sight after it.
 func (s *Scheduler) windowNeed(b *budget, tokens, output int) int {
 	if !s.pool.Windowed() {
 		return 0
@@ -102,7 +103,7 @@ func (s *Scheduler) windowNeed(b *budget, tokens, output int) int {
 	return max(min(tokens, b.chunk)-window, 0) + min(tokens+output, window) + s.pageSize
 }
 
-// leavesWindow reports whether more than so many window slots are left.
+// leavesWindow reports whether more than the given number of window slots are left.
 func (s *Scheduler) leavesWindow(b *budget, tokens int) bool {
 	return !s.pool.Windowed() || s.pool.WindowAvailable()-b.window > tokens
 }

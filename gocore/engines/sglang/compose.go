@@ -45,8 +45,8 @@ func (s *Scheduler) compose() *batch {
 	return b
 }
 
-// mergePrefilled makes the requests run whose prompt the batch before completes, and forgets those that have ended. After a
-// mixed batch they come before those that decoded in it, as in the batch.
+// mergePrefilled makes the requests run whose prompt the batch before completes, and forgets those that have ended.
+// After a mixed batch they come before those that decoded in it, as in the batch.
 func (s *Scheduler) mergePrefilled() {
 	if s.over > 0 {
 		s.running = s.withoutOver(s.running)
@@ -78,8 +78,8 @@ func (s *Scheduler) withoutOver(list []*sequence) []*sequence {
 	})
 }
 
-// composePrefill admits a prefill batch: the next part of the chunked request, then the waiting queue from its head while
-// all budgets last. The first request that is refused keeps all others waiting.
+// composePrefill admits a prefill batch: the next part of the chunked request, then the waiting queue from its head
+// while all budgets last. The first request that is refused keeps all others waiting.
 func (s *Scheduler) composePrefill(b *batch) {
 	if (s.full || s.waiting.Len() == 0) && s.chunked == nil {
 		return
@@ -136,8 +136,9 @@ const (
 	overBudget         // the batch is full
 )
 
-// admit moves the head of the waiting queue into the prefill batch, or says why not. The verdict on one that was admitted
-// is whether another one may follow. The look-up makes what it finds the youngest, also for a request that is refused.
+// admit moves the head of the waiting queue into the prefill batch, or says why not. The verdict on one that was
+// admitted is whether another one may follow. The look-up makes what it finds the youngest, also for a request that is
+// refused.
 func (s *Scheduler) admit(b *batch, left *budget) verdict {
 	r := s.waiting.Front()
 	cached := s.pool.Open(&r.lease, r.tokens()-1)
@@ -195,8 +196,8 @@ func (s *Scheduler) verdict(left *budget) verdict {
 	return admitted
 }
 
-// continueChunked computes the next part of the chunked request, which needs no room beyond its own, and reports whether it
-// does: in the pool of the layers with a window a page of reserve stays, and without more the request waits.
+// continueChunked computes the next part of the chunked request, which needs no room beyond its own, and reports
+// whether it does: in the pool of the layers with a window a page of reserve stays, and without more the request waits.
 func (s *Scheduler) continueChunked(b *batch, left *budget) bool {
 	r := s.chunked
 	limit := left.chunk

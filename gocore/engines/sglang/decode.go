@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// composeDecode gives every running request one token, but those whose last one is in flight: they stop running. If pages
-// are short, requests are retracted; while a last token is in flight, no batch is composed instead, as that request is about
-// to give its pages back.
+// composeDecode gives every running request one token, but those whose last one is in flight: they stop running. If
+// pages are short, requests are retracted; while a last token is in flight, no batch is composed instead, as that
+// request is about to give its pages back.
 func (s *Scheduler) composeDecode(b *batch) {
 	if s.stepwise {
 		s.recount()
@@ -33,8 +33,8 @@ func (s *Scheduler) composeDecode(b *batch) {
 	s.giveTokens(b)
 }
 
-// mixIn lets the running requests get a token from a prefill batch, if mixed chunks are asked for and there are pages for all
-// of them; otherwise they sit it out.
+// mixIn lets the running requests get a token from a prefill batch, if mixed chunks are asked for and there are pages
+// for all of them; otherwise they sit it out.
 func (s *Scheduler) mixIn(b *batch) {
 	if !s.rules.MixedChunk || len(s.running) == 0 {
 		return
@@ -76,8 +76,8 @@ func (s *Scheduler) stopEnding() {
 // perSurvivor is how many tokens are kept free, after a retraction, for each request that goes on.
 const perSurvivor = 20
 
-// retract takes the pages of requests of the batch, at least of one, until the others can go on: the request with the fewest
-// tokens first, among equals the one with the longest prompt, then the last of the batch.
+// retract takes the pages of requests of the batch, at least of one, until the others can go on: the request with the
+// fewest tokens first, among equals the one with the longest prompt, then the last of the batch.
 func (s *Scheduler) retract(b *batch) {
 	slices.SortStableFunc(s.running, func(x, y *sequence) int {
 		return cmp.Or(s.generated(y)-s.generated(x), x.promptTokens-y.promptTokens)
@@ -95,8 +95,8 @@ func (s *Scheduler) retract(b *batch) {
 	s.expect()
 }
 
-// retractOne puts a request at the end of the waiting queue. Its tokens stay, but for one that is in flight, which it will
-// have to make again.
+// retractOne puts a request at the end of the waiting queue. Its tokens stay, but for one that is in flight, which it
+// will have to make again.
 func (s *Scheduler) retractOne(b *batch, r *sequence) {
 	if f := s.flying; f.takesPart(r) {
 		f.without(r)
@@ -124,8 +124,8 @@ func (s *Scheduler) expect() {
 	s.ratio.value = min(1, float64(have)/float64(want))
 }
 
-// newTokenRatio is the part of their future output that running requests are expected to generate before one of them ends.
-// It starts pessimistic, decays batch by batch, and jumps when a retraction has shown that it was too low.
+// newTokenRatio is the part of their future output that running requests are expected to generate before one of them
+// ends. It starts pessimistic, decays batch by batch, and jumps when a retraction has shown that it was too low.
 type newTokenRatio struct {
 	value, initial, lowest, step float64
 }
@@ -138,8 +138,8 @@ func newRatio(conservativeness float64) newTokenRatio {
 
 func (n *newTokenRatio) decay() { n.value = max(n.value-n.step, n.lowest) }
 
-// moveWindows lets running requests give up what has left their windows, but not at once: with overlapping batches their
-// prompts have not entered the tree yet.
+// moveWindows lets running requests give up what has left their windows, but not at once: with overlapping batches
+// their prompts have not entered the tree yet.
 func (s *Scheduler) moveWindows() {
 	if !s.pool.Windowed() {
 		return

@@ -1,6 +1,6 @@
-// Package sglang simulates SGLang by the rules of SGLang's own scheduler, that of its runtime (SRT), as of release 0.5.23.
-// Package engines/mocker/sglang follows the rules of Dynamo's mocker instead, and is the default; docs/agreement.md compares both with
-// SGLang.
+// Package sglang simulates SGLang by the rules of SGLang's own scheduler, that of its runtime (SRT), as of release
+// 0.5.23. Package engines/mocker/sglang follows the rules of Dynamo's mocker instead, and is the default;
+// docs/agreement.md compares both with SGLang.
 //
 // One batch is composed by compose, and its tokens come with deliver:
 //
@@ -10,8 +10,8 @@
 //	composeDecode    otherwise one token for every running request; if pages are short, requests are retracted
 //	deliver          one token for each request of the batch whose tokens are all computed; prompts enter the tree
 //
-// Without overlap scheduling both happen when the batch starts. With it, as a stock server runs, a batch is composed while
-// the one before it runs, so it does not know that one's tokens yet (RunPass).
+// Without overlap scheduling both happen when the batch starts. With it, as a stock server runs, a batch is composed
+// while the one before it runs, so it does not know that one's tokens yet (RunPass).
 //
 //	           +-- next part --+
 //	           v               |
@@ -49,23 +49,26 @@
 //   - The batch lists the prompts first, so the requests whose prompt it completes run before the others from then on.
 //   - The new-token ratio falls in batches without prompts only.
 //
-// If as many requests run as the chunk has tokens, a prompt that was cut waits until there are fewer; this is ours, as SGLang is
-// not made for such settings.
+// If as many requests run as the chunk has tokens, a prompt that was cut waits until there are fewer; this is ours, as
+// SGLang is not made for such settings.
 //
-// With a tier of host memory (host_cache; radix.HostTier has the tree) look-ups go on in what the host has. What is found there is
-// loaded when its request is admitted, if there is room for all of it, and the batch ends no earlier than the load. Copies to the
-// host lock what they copy (write_through), or hold the scheduler (write_back): then a batch starts later than its pass, or, with
-// overlap scheduling, a pass only stands still. If requests wait and nothing runs, a pass waits for the end of the next copy.
+// With a tier of host memory (host_cache; radix.HostTier has the tree) look-ups go on in what the host has. What is
+// found there is loaded when its request is admitted, if there is room for all of it, and the batch ends no earlier
+// than the load. Copies to the host lock what they copy (write_through), or hold the scheduler (write_back): then a
+// batch starts later than its pass, or, with overlap scheduling, a pass only stands still. If requests wait and nothing
+// runs, a pass waits for the end of the next copy.
 //
-// Why this is a package of its own and not a set of policies in engines/mocker/sglang: the phases of a round, the life of a chunk, and
-// the moments at which pages are taken, shared and given back all differ; radix.LeasePool is a pool of its own for the same
-// reason. What they have in common is shared: the radix tree, the engine interface, the clock, the loops that drive them.
+// Why this is a package of its own and not a set of policies in engines/mocker/sglang: the phases of a round, the life
+// of a chunk, and the moments at which pages are taken, shared and given back all differ; radix.LeasePool is a pool of
+// its own for the same reason. What they have in common is shared: the radix tree, the engine interface, the clock, the
+// loops that drive them.
 //
-// Read scheduler.go, then compose.go, decode.go and batch.go in the order of a round; policy.go sorts the queue. sequence.go is
-// the state of one request, roll.go counts those that decode. coast.go is a shortcut for rounds that merely decode;
-// TestShortcuts and TestStepwise run every workload with and without it, and with the roll counted anew in every round. Package truth compares the engine with recorded runs of SGLang, and tests/truth with SGLang
-// itself.
+// Read scheduler.go, then compose.go, decode.go and batch.go in the order of a round; policy.go sorts the queue.
+// sequence.go is the state of one request, roll.go counts those that decode. coast.go is a shortcut for rounds that
+// merely decode; TestShortcuts and TestStepwise run every workload with and without it, and with the roll counted anew
+// in every round. Package truth compares the engine with recorded runs of SGLang, and tests/truth with SGLang itself.
 //
-// Not simulated: hand-offs between pools, speculative decoding. A request that SGLang would refuse, or whose output it would shorten, is rejected (reject.go). Two prompts that
-// differ within their last page are told apart only where the engine's block size divides the trace's.
+// Not simulated: hand-offs between pools, speculative decoding. A request that SGLang would refuse, or whose output it
+// would shorten, is rejected (reject.go). Two prompts that differ within their last page differ only where the engine's
+// block size divides the trace's.
 package sglang

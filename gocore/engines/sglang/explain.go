@@ -1,7 +1,7 @@
 package sglang
 
-// explain says where the time of the pass that delivers b goes. Requests take part in the pass that runs the batch, even if
-// they were admitted while the one before ran.
+// explain says where the time of the pass that delivers b goes. Requests take part in the pass that runs the batch,
+// even if they were admitted while the one before ran.
 func (s *Scheduler) explain(b *batch) {
 	p := s.parts
 	if p == nil {

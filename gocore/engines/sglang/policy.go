@@ -11,8 +11,8 @@ import (
 const (
 	// lpmQueueLimit is the longest queue that is sorted.
 	lpmQueueLimit = 128
-	// A request that has at most so many tokens in the cache, and shares at least as many with one before it in the
-	// queue that is in the same situation, goes behind: it will find them when that one has run.
+	// A request that has at most the given number of tokens in the cache, and shares at least as many with one before it
+	// in the queue that is in the same situation, goes behind: it will find them when that one has run.
 	demotionTokens = 32
 	// refreshEvery is how often a queue in order of arrival is looked up, counted in attempts to admit requests.
 	refreshEvery = 32
@@ -70,8 +70,8 @@ func compareScores(a, b score) int {
 	return cmp.Compare(b.hit, a.hit)
 }
 
-// scoreQueue finds out how much of each waiting sequence is in the cache, and which requests are demoted. Two prompts share
-// so many tokens exactly when they agree in the page where those end, be it whole or not.
+// scoreQueue finds out how much of each waiting sequence is in the cache, and which requests are demoted. Two prompts
+// share the first demotionTokens tokens exactly when they agree in the page where those end, be it whole or not.
 func (s *Scheduler) scoreQueue() {
 	last := (demotionTokens - 1) / s.pageSize
 	s.lpm.scores = s.lpm.scores[:0]

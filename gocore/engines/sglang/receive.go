@@ -1,8 +1,9 @@
 package sglang
 
-// receiver decides when the scheduler looks for new requests. With scheduler_recv_interval N it does so when it has composed
-// N decode batches, or empty ones, since it last did, and after each prefill batch; this is how SGLang 0.5 weighs batches by
-// default (its variables SGLANG_SCHEDULER_RECV_SKIPPER_WEIGHT_*). A server without any request looks all the time.
+// receiver decides when the scheduler looks for new requests. With scheduler_recv_interval N it does so when it has
+// composed N decode batches, or empty ones, since it last did, and after each prefill batch; this is how SGLang 0.5
+// weighs batches by default (its variables SGLANG_SCHEDULER_RECV_SKIPPER_WEIGHT_*). A server without any request looks
+// all the time.
 //
 //	interval 3, composed   P  D  D  D  D  D  D  P  D
 //	looks before           .  x  -  -  x  -  -  x  x      x: new requests may join the batch

@@ -31,9 +31,9 @@ func (s *Scheduler) cannotEverRun(req engine.Request) string {
 	return ""
 }
 
-// giveUp rejects a request if nothing can be computed any more, as the pool of the window layers is too small for it: the last one that
-// decodes, or else the one of which a part is computed, or else the first in line. SGLang aborts the first of these and waits for ever
-// with the others.
+// giveUp rejects a request if nothing can be computed any more, as the pool of the window layers is too small for it:
+// the last one that decodes, or else the one of which a part is computed, or else the first in line. SGLang aborts the
+// first of these and waits for ever with the others.
 func (s *Scheduler) giveUp(b *batch) {
 	var r *sequence
 	switch {

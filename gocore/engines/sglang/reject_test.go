@@ -10,8 +10,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// TestRejections: SGLang shortens outputs that do not fit the pool beside the prompt and a page, and refuses prompts that
-// fill it; such requests are rejected, those just below run. A pool of 10 pages of 16 has 160 tokens.
+// TestRejections: SGLang shortens outputs that do not fit the pool beside the prompt and a page, and refuses prompts
+// that fill it; such requests are rejected, those just below run. A pool of 10 pages of 16 has 160 tokens.
 func TestRejections(t *testing.T) {
 	const takesPrompts, cutsOutput = "SGLang takes prompts of up to 153 tokens", "SGLang would cut the output of"
 	for _, c := range []struct {

@@ -12,8 +12,9 @@ import (
 //	looked at      A     -     A,B   -     -     C       A joins with decode 7 and gets its last token from decode 9
 //	on the roll    3     3     3     2     2     2       when the decode has been composed, B joined
 //
-// A running request is on the roll until its last token is in flight; from then on it is ending, until it stops running. The
-// counters of a request on the roll stand still; its place says since when, and catchUp brings them up to date.
+// A running request is on the roll until its last token is in flight; from then on it is ending, until it stops
+// running. The counters of a request on the roll stand still; its place says since when, and catchUp brings them up to
+// date.
 type roll struct {
 	context int         // computed tokens
 	phases  []int       // requests by place.phase

@@ -18,8 +18,8 @@ func drawWindow(rng *rand.Rand) engineargs.Args {
 	return args
 }
 
-// TestWindowsEnd runs random workloads with pools of the window layers from too small for any request to ample ones: all end, and at the
-// end both pools have all slots.
+// TestWindowsEnd runs random workloads with pools of the window layers from too small for any request to ample ones:
+// all end, and at the end both pools have all slots.
 func TestWindowsEnd(t *testing.T) {
 	rejected, finished := 0, 0
 	for seed := range uint64(2000) {

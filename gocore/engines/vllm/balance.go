@@ -52,7 +52,8 @@ func newBalancer(ranks int) *balancer {
 	}
 }
 
-// choose returns the rank of a request that arrives now: the one with the lowest score, the first of equals from start on.
+// choose returns the rank of a request that arrives now: the one with the lowest score, the first of equals from start
+// on.
 func (b *balancer) choose(nowMs float64) int {
 	b.publishUntil(nowMs)
 	n := len(b.known)

@@ -8,8 +8,9 @@ import (
 	"dynosim/gocore/engines/enginetest"
 )
 
-// TestBooksOfHost runs random workloads with host memory. After each pass, what was stored or is about to be has been evicted or is
-// there, passes tell all of it, single copies add up to it, and none overlaps with the one before in its direction.
+// TestBooksOfHost runs random workloads with host memory. After each pass, what was stored or is about to be has been
+// evicted or is there, passes tell all of it, single copies add up to it, and none overlaps with the one before in its
+// direction.
 func TestBooksOfHost(t *testing.T) {
 	moved := engine.Copied{}
 	for seed := range uint64(500) {

@@ -2,9 +2,9 @@ package vllm
 
 import "dynosim/gocore/timing"
 
-// shareExperts corrects how long the batches of all ranks take. Each was measured as if all ranks had its tokens. But expert
-// layers exchange tokens between the ranks, so what they take depends on the tokens of all ranks together, and is the same for
-// each of them:
+// shareExperts corrects how long the batches of all ranks take. Each was measured as if all ranks had its tokens. But
+// expert layers exchange tokens between the ranks, so what they take depends on the tokens of all ranks together, and
+// is the same for each of them:
 //
 //	rank 0   |attention of its tokens|      |experts, for the tokens of both ranks|
 //	rank 1   |attention|.............|      |experts, for the tokens of both ranks|
@@ -35,8 +35,8 @@ func (g *Group) shareExperts() {
 	}
 }
 
-// promptTokens returns the number of prompt tokens that a batch computes, as the timing model is asked for them: the means of its
-// requests are rounded down.
+// promptTokens returns the number of prompt tokens that a batch computes, as the timing model is asked for them: the
+// means of its requests are rounded down.
 func (b *batch) promptTokens() int {
 	d := &b.durations
 	if d.prefillCount == 0 {
@@ -45,8 +45,8 @@ func (b *batch) promptTokens() int {
 	return d.prefillCount * max(0, d.prefillISL/d.prefillCount-d.prefillStart/d.prefillCount)
 }
 
-// replaceExperts adds to both parts of a pass what the expert layers take more or less. A batch that gets no token has no
-// decode part: it waits for the experts of the others' tokens within its prefill part.
+// replaceExperts adds to both parts of a pass what the expert layers take more or less. A batch that gets no token has
+// no decode part: it waits for the experts of the others' tokens within its prefill part.
 func (d *durations) replaceExperts(prefillMs, decodeMs float64, emits bool) {
 	if !emits {
 		prefillMs, decodeMs = prefillMs+decodeMs, 0

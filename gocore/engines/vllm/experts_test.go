@@ -10,8 +10,8 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// expertTimes takes 1 ms for the attention of a prompt token and 2 ms for that of a decoding request; the expert layers take 10
-// and 20 ms for each token of a rank, if they can be told apart.
+// expertTimes takes 1 ms for the attention of a prompt token and 2 ms for that of a decoding request; the expert layers
+// take 10 and 20 ms for each token of a rank, if they can be told apart.
 type expertTimes struct{ known bool }
 
 func (expertTimes) PrefillMs(s timing.PrefillShape) float64 {
@@ -39,9 +39,9 @@ func rankArgs(t *testing.T, more string) engineargs.Args {
 	return args
 }
 
-// TestExpertsOfAllRanks sends 12 prompt tokens to one of four ranks. Each rank has the experts of 12 / 4 = 3 of them to compute,
-// and of one token that comes out, as a quarter is rounded up: 12*1 + 3*10 + 2 + 20 = 64 ms. Then it decodes while another rank
-// computes as long a prompt; at last both decode.
+// TestExpertsOfAllRanks sends 12 prompt tokens to one of four ranks. Each rank has the experts of 12 / 4 = 3 of them to
+// compute, and of one token that comes out, as a quarter is rounded up: 12*1 + 3*10 + 2 + 20 = 64 ms. Then it decodes
+// while another rank computes as long a prompt; at last both decode.
 func TestExpertsOfAllRanks(t *testing.T) {
 	for _, c := range []struct {
 		model timing.Model
@@ -73,7 +73,8 @@ func TestExpertsOfAllRanks(t *testing.T) {
 	}
 }
 
-// TestExpertsOfEqualRanks compares ranks that all have the same requests with a single engine: nothing is to be corrected.
+// TestExpertsOfEqualRanks compares ranks that all have the same requests with a single engine: nothing is to be
+// corrected.
 func TestExpertsOfEqualRanks(t *testing.T) {
 	model := expertTimes{known: true}
 	group := NewGroup(rankArgs(t, `, "dp_size": 3`), engine.Setup{Model: model})

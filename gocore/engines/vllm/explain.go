@@ -1,10 +1,10 @@
 package vllm
 
-// What the engine says of where its time goes (engine.Parts). A batch keeps it until it is delivered: the requests take part
-// in the pass that runs the batch, even if they were admitted while the one before ran.
+// What the engine says of where its time goes (engine.Parts). A batch keeps it until it is delivered: the requests take
+// part in the pass that runs the batch, even if they were admitted while the one before ran.
 
-// explainLost notes the requests that were preempted since the last batch was composed and have not been admitted again. A
-// batch without requests is never run, so the next one tells of them.
+// explainLost notes the requests that were preempted since the last batch was composed and have not been admitted
+// again. A batch without requests is never run, so the next one tells of them.
 func (s *Scheduler) explainLost(b *batch) {
 	if s.parts == nil || b.empty() {
 		return

@@ -18,8 +18,9 @@ func (forwardTimes) PrefillMs(s timing.PrefillShape) float64 {
 
 func (forwardTimes) DecodeMs(s timing.DecodeShape) float64 { return float64(5 + 2*s.Requests) }
 
-// TestPassTime sends a prompt of 12 tokens to an idle engine, a second one once it decodes, and a third beside the two. Passes
-// compute at most 9 tokens, so that prompts are computed in two. Their ends take a decode step only in separate passes.
+// TestPassTime sends a prompt of 12 tokens to an idle engine, a second one once it decodes, and a third beside the two.
+// Passes compute at most 9 tokens, so that prompts are computed in two. Their ends take a decode step only in separate
+// passes.
 func TestPassTime(t *testing.T) {
 	for _, c := range []struct {
 		more string

@@ -27,8 +27,8 @@ func TestShortcutsOfRanks(t *testing.T) {
 	})
 }
 
-// TestEventsOfRanks stores and removes blocks on two ranks at random, and compares what the merged events leave with the union
-// of both.
+// TestEventsOfRanks stores and removes blocks on two ranks at random, and compares what the merged events leave with
+// the union of both.
 func TestEventsOfRanks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	var merger eventMerger

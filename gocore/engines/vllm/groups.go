@@ -7,10 +7,10 @@ import (
 	"dynosim/gocore/kvcache/paged"
 )
 
-// Models with sliding windows or linear attention keep their KV in several groups of layers, which share one pool of blocks.
-// The first group is one of full attention: its blocks are those of a model with a single group. The others are alike, and
-// each has a table of its own for a request. An entry of a table stands for a block of tokens; it is a block, or null where
-// none is needed:
+// Models with sliding windows or linear attention keep their KV in several groups of layers, which share one pool of
+// blocks. The first group is one of full attention: its blocks are those of a model with a single group. The others are
+// alike, and each has a table of its own for a request. An entry of a table stands for a block of tokens; it is a
+// block, or null where none is needed:
 //
 //	tokens         0..15  16..31  32..47  48..63  64..79   80..95      blocks of 16; 96 tokens are computed
 //	full           a      b       c       d       e        f
@@ -121,7 +121,8 @@ func (s *Scheduler) grown(entries, to int) int {
 	return max(0, to-entries)
 }
 
-// grow extends the tables to the number of entries in to. The unregistered blocks for them have been taken from the pool.
+// grow extends the tables to the number of entries in to. The unregistered blocks for them have been taken from the
+// pool.
 func (s *Scheduler) grow(r *sequence, to int) {
 	t := &r.tables
 	if to <= t.entries {
@@ -220,8 +221,8 @@ func (s *Scheduler) lastState(r *sequence, blocks int) int {
 	return blocks
 }
 
-// lastWindow returns the length of the longest prefix, of at most so many blocks, whose last blocks all groups have: those of a
-// window, or all if there are fewer.
+// lastWindow returns the length of the longest prefix, of at most the given number of blocks, whose last blocks all
+// groups have: those of a window, or all if there are fewer.
 func (s *Scheduler) lastWindow(r *sequence, blocks int) int {
 	run := 0
 	for i := blocks - 1; i >= 0; i-- {
@@ -273,9 +274,9 @@ func (s *Scheduler) neededBeside(p prefix, blocks int) int {
 	return p.unused + s.groups.Beside*max(0, blocks-max(p.skip, p.blocks))
 }
 
-// waitBeside notes how many blocks the head of the queue needs free at least, mark included, whatever is evicted until then: full
-// ones of the full group, and in each other group those beyond a hit. Blocks of the hit that no request holds do not count: equal
-// ones that a request holds may be found once they are evicted.
+// waitBeside notes how many blocks the head of the queue needs free at least, mark included, whatever is evicted until
+// then: full ones of the full group, and in each other group those beyond a hit. Blocks of the hit that no request
+// holds do not count: equal ones that a request holds may be found once they are evicted.
 func (s *Scheduler) waitBeside(full, beyond, mark int) {
 	if !s.rules.ReserveFullISL {
 		return
@@ -299,8 +300,8 @@ func (s *Scheduler) mostWindow(blocks int) int {
 	return min(blocks, ceilDiv(s.groups.Window-1+s.args.MaxNumBatchedTokens*flights, s.blockSize)+1)
 }
 
-// chunk returns how many of the next tokens of r, which begin at start, a pass computes: prompts of a model with linear attention
-// stop where a state can be found again.
+// chunk returns how many of the next tokens of r, which begin at start, a pass computes: prompts of a model with linear
+// attention stop where a state can be found again.
 func (s *Scheduler) chunk(r *sequence, start, tokens int) int {
 	total := r.tokens()
 	bound := max(r.promptTokens, total-1)

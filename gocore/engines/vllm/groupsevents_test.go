@@ -11,8 +11,8 @@ import (
 	"dynosim/gocore/kvcache/paged"
 )
 
-// TestEventsOfGroups checks that the events of each pass add up to what is cached in each group, also when blocks are stored
-// twice or leave the pool in one group only.
+// TestEventsOfGroups checks that the events of each pass add up to what is cached in each group, also when blocks are
+// stored twice or leave the pool in one group only.
 func TestEventsOfGroups(t *testing.T) {
 	removed := map[int]int{}
 	for seed := range uint64(400) {
@@ -56,7 +56,8 @@ func TestEventsOfGroups(t *testing.T) {
 	}
 }
 
-// TestParentsOfGroups: events name the block before the first one, whatever the group, and list blocks that follow each other together.
+// TestParentsOfGroups: events name the block before the first one, whatever the group, and list blocks that follow each
+// other together.
 func TestParentsOfGroups(t *testing.T) {
 	args := engineargs.Default()
 	args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.VLLMOwn, 16, 60

@@ -10,7 +10,8 @@ import (
 	"dynosim/gocore/kvcache/paged"
 )
 
-// TestBlocksByGroup: the blocks in use by the groups beside the first are those in the tables of the requests, whatever happens to these.
+// TestBlocksByGroup: the blocks in use by the groups beside the first are those in the tables of the requests, whatever
+// happens to these.
 func TestBlocksByGroup(t *testing.T) {
 	shared := 0
 	for seed := range uint64(300) {
@@ -48,8 +49,9 @@ func TestBlocksByGroup(t *testing.T) {
 	}
 }
 
-// TestWaitsForGroups: two requests with prompts of 64 tokens, blocks of 16, a window of 64 beside full attention. The first takes 4 + 4
-// blocks, and then 5 + 5. The second waits until it has gone: of 11 blocks too few are left for full attention, of 15 for that and the window.
+// TestWaitsForGroups: two requests with prompts of 64 tokens, blocks of 16, a window of 64 beside full attention. The
+// first takes 4 + 4 blocks, and then 5 + 5. The second waits until it has gone: of 11 blocks too few are left for full
+// attention, of 15 for that and the window.
 func TestWaitsForGroups(t *testing.T) {
 	for _, c := range []struct {
 		blocks int

@@ -2,18 +2,19 @@ package vllm
 
 import "dynosim/gocore/engines/internal/calendar"
 
-// steady is a shortcut for requests that merely decode. Each pass computes one token of such a request and delivers one;
-// only a pass in which it opens a block or gets its last token has to look at it.
+// steady is a shortcut for requests that merely decode. Each pass computes one token of such a request and delivers
+// one; only a pass in which it opens a block or gets its last token has to look at it.
 //
 //	batch             7     8     9    10    11    12
 //	looked at         A     -     C,A   -     -     B       A opens a block in batch 7 and gets its last token from batch 9
 //	steady            3     3     3     2     2     2
 //
 // The first prefix requests of the running list are steady, or ending: their last token is in flight. The counters of a
-// steady request stand still (catchUp brings them up to date). A preemption or a cancelled request ends the steadiness of all.
+// steady request stand still (catchUp brings them up to date). A preemption or a cancelled request ends the steadiness
+// of all.
 //
-// The scheduler has five places where it asks for this: serve, enter, deliver, leave and clear. Without steady requests each
-// does nothing, and the scheduler does all the work itself, request by request.
+// The scheduler has five places where it asks for this: serve, enter, deliver, leave and clear. Without steady requests
+// each does nothing, and the scheduler does all the work itself, request by request.
 type steady struct {
 	s       *Scheduler
 	off     bool // look at every request in every pass
@@ -46,8 +47,8 @@ func (t *steady) serve(b *batch) bool {
 	return true
 }
 
-// takeDue takes the requests off the calendar that a batch has to look at, in running order, with their counters as they
-// were before that batch.
+// takeDue takes the requests off the calendar that a batch has to look at, in running order, with their counters as
+// they were before that batch.
 func (t *steady) takeDue(batch int) []*sequence {
 	due := t.days.Take(batch)
 	for _, r := range due {
@@ -56,8 +57,8 @@ func (t *steady) takeDue(batch int) []*sequence {
 	return due
 }
 
-// serveDue serves the requests that a batch has to look at, for which there are blocks enough. Those for which it is the
-// last time are appended to ends and leave the steady ones.
+// serveDue serves the requests that a batch has to look at, for which there are blocks enough. Those for which it is
+// the last time are appended to ends and leave the steady ones.
 func (t *steady) serveDue(due []*sequence, batch int, ends []*sequence) []*sequence {
 	s := t.s
 	for _, r := range due {
@@ -81,8 +82,8 @@ func (t *steady) serveDue(due []*sequence, batch int, ends []*sequence) []*seque
 	return ends
 }
 
-// enter lets requests become steady that the batch, just composed, has made decode: all those that follow the prefix without
-// a gap.
+// enter lets requests become steady that the batch, just composed, has made decode: all those that follow the prefix
+// without a gap.
 func (t *steady) enter(b *batch) {
 	for !t.off && t.prefix < len(t.s.running) {
 		r := t.s.running[t.prefix]
@@ -100,8 +101,8 @@ func (t *steady) enter(b *batch) {
 	}
 }
 
-// enterDay puts r on the calendar, for the next batch that has to look at it: the one that opens a block, the one that gives
-// it its last token, or the one that computes the last token of a block which others can see.
+// enterDay puts r on the calendar, for the next batch that has to look at it: the one that opens a block, the one that
+// gives it its last token, or the one that computes the last token of a block which others can see.
 func (t *steady) enterDay(r *sequence) {
 	s := t.s
 	filled := r.computed - s.wholeBlocks(r.computed)*s.blockSize

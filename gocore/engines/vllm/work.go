@@ -32,7 +32,8 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	return s.Requests() - len(s.running), len(s.running), s.pool.InUse()
 }
 
-// workOf counts the requests that have a share of a batch just composed. Those that it lets become steady are not steady yet.
+// workOf counts the requests that have a share of a batch just composed. Those that it lets become steady are not
+// steady yet.
 func (s *Scheduler) workOf(b *batch) engine.Phases {
 	var p engine.Phases
 	for i, r := range s.running {

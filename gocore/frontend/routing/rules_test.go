@@ -7,7 +7,8 @@ import (
 	"dynosim/gocore/router"
 )
 
-// TestRules: when a worker that has failed is chosen again, by the rules of each release. Workers are listed at 5,000 ms.
+// TestRules: when a worker that has failed is chosen again, by the rules of each release. Workers are listed at 5,000
+// ms.
 func TestRules(t *testing.T) {
 	for _, test := range []struct {
 		rules  Rules

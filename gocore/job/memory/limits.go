@@ -36,8 +36,9 @@ func limits() []limit {
 // arena is the address space that the Go heap takes at a time. Larger objects take their own size in addition.
 const arena = 64 << 20
 
-// AddressSpaceShort reports whether the limit on the address space, if there is one, leaves too little of it for the next
-// steps of a heap that is growing: two arenas, and half of what is in use, for a list that is copied to a larger place.
+// AddressSpaceShort reports whether the limit on the address space, if there is one, leaves too little of it for the
+// next steps of a heap that is growing: two arenas, and half of what is in use, for a list that is copied to a larger
+// place.
 func AddressSpaceShort() bool {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_AS, &r) != nil || r.Cur >= math.MaxInt64 {

@@ -7,5 +7,6 @@ func limits() []limit {
 
 const webAssembly = 4 << 30
 
-// AddressSpaceShort reports whether the address space leaves too little for the next steps of a heap that is growing: see limits.
+// AddressSpaceShort reports whether the address space leaves too little for the next steps of a heap that is growing:
+// see limits.
 func AddressSpaceShort() bool { return false }

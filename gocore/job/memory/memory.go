@@ -1,5 +1,5 @@
-// Package memory determines how much more memory this process may take: the least of what its control groups, its resource limits
-// and the machine leave.
+// Package memory determines how much more memory this process may take: the least of what its control groups, its
+// resource limits and the machine leave.
 package memory
 
 import (
@@ -23,8 +23,9 @@ type Room struct {
 	Usable int64  // what a run should take of it, see below
 }
 
-// Go copies a growing slice to a larger place, and never gives address space back. So under a limit on the address space, a run that
-// has taken two fifths may fail at the next step, with an error that ends the process. Other limits count only memory in use.
+// Go copies a growing slice to a larger place, and never gives address space back. So under a limit on the address
+// space, a run that has taken two fifths may fail at the next step, with an error that ends the process. Other limits
+// count only memory in use.
 const (
 	usableAddressSpace = 0.4
 	usableMemory       = 0.75

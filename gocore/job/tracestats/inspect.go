@@ -42,7 +42,8 @@ type Arrivals struct {
 	GapCV         float64 `json:"gap_cv"` // standard deviation of the gaps divided by their mean
 }
 
-// Inspect computes the statistics of a workload that was read or generated for an engine with blocks of blockSize tokens.
+// Inspect computes the statistics of a workload that was read or generated for an engine with blocks of blockSize
+// tokens.
 func Inspect(w *workload.Workload, blockSize int) Stats {
 	s := Stats{BlockSize: blockSize, Requests: len(w.Turns)}
 	if w.File != "" {
@@ -76,8 +77,8 @@ func Inspect(w *workload.Workload, blockSize int) Stats {
 	return s
 }
 
-// sessionOf numbers the sessions of all turns. In an agentic trace, in which every row starts by itself, these are the rows
-// with one label.
+// sessionOf numbers the sessions of all turns. In an agentic trace, in which every row starts by itself, these are the
+// rows with one label.
 func sessionOf(w *workload.Workload) (of []int32, count int) {
 	of = make([]int32, len(w.Turns))
 	for i := range of {

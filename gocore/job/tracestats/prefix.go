@@ -53,9 +53,9 @@ func segments(w *workload.Workload) int {
 // owner is how many leading blocks of a segment are known, and which session asked for them last.
 type owner struct{ blocks, session int32 }
 
-// visit goes through the leading count blocks of a turn, counts those that are known, all of them and those last asked for
-// by the same session, and makes all of them known. Blocks of a prompt only become known with all before them, so that
-// the known ones are the first ones.
+// visit goes through the leading count blocks of a turn, counts those that are known, all of them and those last asked
+// for by the same session, and makes all of them known. Blocks of a prompt only become known with all before them, so
+// that the known ones are the first ones.
 func visit(known []owner, t *workload.Turn, session int32, count int) (reused, bySession int) {
 	for at, left := 0, count; left > 0; at++ {
 		segment := t.Prompt.Segments[at]

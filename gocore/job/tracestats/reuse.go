@@ -8,11 +8,12 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// Reuse says how many prompt tokens caches of all sizes find, if requests run one after another in the order of the trace and blocks are
-// evicted by least recent use. A request uses its first block last, as engines have it, so that a block never outlives the one before it.
+// Reuse says how many prompt tokens caches of all sizes find, if requests run one after another in the order of the
+// trace and blocks are evicted by least recent use. A request uses its first block last, as engines have it, so that a
+// block never outlives the one before it.
 //
-// The sizes are all found in one pass (R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970): a block is found by all
-// caches that are larger than the number of other blocks that were used since its own last use.
+// The sizes are all found in one pass (R. L. Mattson et al., Evaluation techniques for storage hierarchies, 1970): a
+// block is found by all caches that are larger than the number of other blocks that were used since its own last use.
 //
 //	most recent                                   oldest
 //	[c0 c1] [a0 a1 a2] [b0 b1]              a look-up of b0, b1: found by caches of 6 and 7 blocks and more
@@ -23,11 +24,11 @@ type Reuse struct {
 	corners     []corner
 }
 
-// corner is a size from which on each more block finds so many more blocks.
+// corner is a size from which on each more block of the cache finds slope more blocks, and how many blocks it finds.
 type corner struct{ size, found, slope int64 }
 
-// run is a number of blocks that were found one after another: the first by caches larger than distance, each next one by those that
-// are larger by one.
+// run is a number of blocks that were found one after another: the first by caches larger than distance, each next one
+// by those that are larger by one.
 type run struct{ distance, blocks int64 }
 
 // NewReuse looks at a workload that was read for an engine with blocks of blockSize tokens.
@@ -80,7 +81,7 @@ func corners(runs []run) []corner {
 	return all
 }
 
-// Found returns the number of prompt tokens that a cache of so many blocks finds.
+// Found returns the number of prompt tokens that a cache of the given number of blocks finds.
 func (r *Reuse) Found(blocks int) int64 {
 	size := int64(blocks)
 	i := sort.Search(len(r.corners), func(i int) bool { return r.corners[i].size > size }) - 1
@@ -96,8 +97,9 @@ func (r *Reuse) Most() int {
 	return sort.Search(r.Enough(), func(blocks int) bool { return r.Found(blocks)*10 >= all*9 })
 }
 
-// Knee returns the size in blocks behind which more is worth least: where the curve is highest above the line from nothing to Enough
-// (V. Satopaa et al., Finding a kneedle in a haystack, 2011). It is Enough if the curve is never above the line.
+// Knee returns the size in blocks behind which more is worth least: where the curve is highest above the line from
+// nothing to Enough (V. Satopaa et al., Finding a kneedle in a haystack, 2011). It is Enough if the curve is never
+// above the line.
 func (r *Reuse) Knee() int {
 	last := r.corners[len(r.corners)-1]
 	knee, best := last.size, int64(0)
@@ -109,8 +111,8 @@ func (r *Reuse) Knee() int {
 	return int(knee)
 }
 
-// stack is the order in which blocks were used last. Positions count uses; a position has the blocks that one use of a segment
-// still has.
+// stack is the order in which blocks were used last. Positions count uses; a position has the blocks that one use of a
+// segment still has.
 type stack struct {
 	uses   fenwick
 	now    int
@@ -118,7 +120,7 @@ type stack struct {
 	pieces map[uint32][]piece // of a segment, the first blocks first
 }
 
-// piece is so many blocks of a segment that were last used together.
+// piece is a number of blocks of a segment that were last used together.
 type piece struct {
 	at     int
 	blocks int

@@ -54,7 +54,8 @@ func TestKnee(t *testing.T) {
 	}
 }
 
-// branching draws prompts that begin as earlier ones do, in segments of several blocks. Segments have one place in a prompt.
+// branching draws prompts that begin as earlier ones do, in segments of several blocks. Segments have one place in a
+// prompt.
 func branching(rnd *rand.Rand, size int) *workload.Workload {
 	w := &workload.Workload{}
 	per, next := 1+rnd.IntN(5), uint32(1)

@@ -56,7 +56,8 @@ func (s Summary) write(w *tabwriter.Writer, name string) {
 	fmt.Fprintln(w, "\t")
 }
 
-// short writes a number with four digits, or as an integer if it is large, unless it has more digits than it is known to.
+// short writes a number with four digits, or as an integer if it is large, unless it has more digits than it is known
+// to.
 func short(x float64) string {
 	if size := math.Abs(x); size >= 1000 && size < 1e15 {
 		return strconv.FormatFloat(x, 'f', 0, 64)

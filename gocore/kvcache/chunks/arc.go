@@ -8,8 +8,9 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// arc is the adaptive replacement cache: chunks that were used once (recent) and those that were used again (frequent), each with a
-// list of the keys that it lost last. What is asked for again after it was lost moves the share of the recent ones.
+// arc is the adaptive replacement cache: chunks that were used once (recent) and those that were used again (frequent),
+// each with a list of the keys that it lost last. What is asked for again after it was lost moves the share of the
+// recent ones.
 //
 // Its runs have one chunk each.
 type arc struct {

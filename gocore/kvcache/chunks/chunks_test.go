@@ -9,7 +9,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// model is what a store with LRU does, chunk by chunk: a list of chunks with their ranks, sorted when something has to go.
+// model is what a store with LRU does, chunk by chunk: a list of chunks with their ranks, sorted when something has to
+// go.
 type model struct {
 	capacity, threshold int
 	chunks              []*chunk
@@ -115,9 +116,9 @@ func spansOf(keys []kvcache.BlockID, first int, stride kvcache.BlockID) (spans [
 	return spans
 }
 
-// TestStore runs random requests that offer, load and end, and checks after each step that what was stored is there or was
-// evicted, that no more is there than fits, that nothing goes that is being copied or offered, and with LRU that chunk by chunk
-// the same is done.
+// TestStore runs random requests that offer, load and end, and checks after each step that what was stored is there or
+// was evicted, that no more is there than fits, that nothing goes that is being copied or offered, and with LRU that
+// chunk by chunk the same is done.
 func TestStore(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -7,8 +7,9 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// index finds the run that a key is part of. The keys of prompts are dense and come in stretches, so pageSize of them live together,
-// and the page used last is remembered: a key costs a few nanoseconds, and only what is there costs memory.
+// index finds the run that a key is part of. The keys of prompts are dense and come in stretches, so pageSize of them
+// live together, and the page used last is remembered: a key costs a few nanoseconds, and only what is there costs
+// memory.
 type index struct {
 	pages  map[kvcache.BlockID]*page
 	number kvcache.BlockID // of the page used last

@@ -1,13 +1,14 @@
 package chunks
 
-// lru evicts the chunk of the lowest rank. All chunks that a request uses have its rank while it runs, the last chunk the lowest;
-// when it ends each gets the highest rank of all, the last chunk first. Requests rank by their first use of a chunk.
+// lru evicts the chunk of the lowest rank. All chunks that a request uses have its rank while it runs, the last chunk
+// the lowest; when it ends each gets the highest rank of all, the last chunk first. Requests rank by their first use of
+// a chunk.
 //
 //	oldest                                                       youngest
 //	[a2] [a1] [a0]    [b3] [b1] [b0] (b)    [c1] (c)    [d1] [d0]
 //
-// Here b and c still run: chunks that they use from now on go in front of (b) and (c). Chunks next to each other are one run as long
-// as nothing happens to some of them only.
+// Here b and c still run: chunks that they use from now on go in front of (b) and (c). Chunks next to each other are
+// one run as long as nothing happens to some of them only.
 type lru struct {
 	head  ranked // of a ring of all runs and of the requests that run
 	count int    // of requests so far

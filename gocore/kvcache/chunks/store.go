@@ -48,8 +48,8 @@ type Store struct {
 // Use is what a store has done so far, in chunks.
 type Use struct{ Stored, Loaded, Evicted, Resident int }
 
-// run is some chunks that the store has, whose keys follow each other and to which the same has happened. Their order of eviction is
-// from the last one to the first.
+// run is some chunks that the store has, whose keys follow each other and to which the same has happened. Their order
+// of eviction is from the last one to the first.
 type run struct {
 	number  int32
 	key     kvcache.BlockID // of the first chunk
@@ -101,8 +101,8 @@ type access struct {
 
 func (a *access) end() int { return a.Index + a.Count }
 
-// New returns an empty store of capacity chunks, whose keys are stride apart in a request as a rule. A chunk is stored when it is
-// offered for the threshold-th time.
+// New returns an empty store of capacity chunks, whose keys are stride apart in a request as a rule. A chunk is stored
+// when it is offered for the threshold-th time.
 func New(capacity, stride, threshold int, policy Policy) *Store {
 	s := &Store{capacity: capacity, stride: kvcache.BlockID(stride), threshold: threshold, longest: capacity, index: newIndex()}
 	if threshold > 1 {
@@ -122,7 +122,8 @@ func (s *Store) Use() Use {
 	return s.use
 }
 
-// Find counts the leading chunks that the store has, and reports whether any of those is still being stored, or being loaded.
+// Find counts the leading chunks that the store has, and reports whether any of those is still being stored, or being
+// loaded.
 func (s *Store) Find(span Span) (present int, storing, loading bool) {
 	for present < span.Count {
 		e, offset := s.at(s.key(span, present))
@@ -136,8 +137,8 @@ func (s *Store) Find(span Span) (present int, storing, loading bool) {
 	return present, storing, loading
 }
 
-// FindFor does what Find does, for one of those that share the store, at an instant: what others are storing is there once its copy has ended.
-// Whose loads run is not told.
+// FindFor does what Find does, for one of those that share the store, at an instant: what others are storing is there
+// once its copy has ended. Whose loads run is not told.
 func (s *Store) FindFor(owner int, span Span, nowMs float64) (present int, storing bool) {
 	for present < span.Count {
 		e, offset := s.at(s.key(span, present))
@@ -209,8 +210,8 @@ func (s *Store) split(e *run, count int) [2]*run {
 	return [2]*run{e, part}
 }
 
-// Offer offers chunks of a request. It returns those that are to be stored, and whether the store took the offer: if there is no
-// room for all of them, it stores none. The slice is valid until the next call.
+// Offer offers chunks of a request. It returns those that are to be stored, and whether the store took the offer: if
+// there is no room for all of them, it stores none. The slice is valid until the next call.
 func (s *Store) Offer(r *Request, spans ...Span) (stored []Span, taken bool) {
 	s.number++
 	s.fresh = s.fresh[:0]
@@ -343,7 +344,8 @@ func (s *Store) TakeEvicted() []Span {
 	return gone
 }
 
-// access notes that a request uses chunks, the first time with an effect on the order of eviction. The store has them, or not.
+// access notes that a request uses chunks, the first time with an effect on the order of eviction. The store has them,
+// or not.
 func (s *Store) access(r *Request, span Span, present bool) {
 	at := r.place(span.Index, s.stride)
 	for i, end := span.Index, span.Index+span.Count; i < end; at++ {
@@ -406,7 +408,8 @@ func (r *Request) divide(at, index int, stride kvcache.BlockID) {
 	r.seen = slices.Insert(r.seen, at+1, second)
 }
 
-// within yields the places in seen of chunks from..to-1, all of which were used, and makes accesses begin and end there.
+// within yields the places in seen of chunks from..to-1, all of which were used, and makes accesses begin and end
+// there.
 func (r *Request) within(from, to int, stride kvcache.BlockID) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		for at := r.place(from, stride); from < to; at++ {

@@ -1,5 +1,6 @@
-// Package naming gives blocks the numbers by which engines and routers know them while a process runs. A block has its number while
-// a request holds it or a worker has cached it. Numbers count up and are not used again before 2^32 others.
+// Package naming gives blocks the numbers by which engines and routers know them while a process runs. A block has its
+// number while a request holds it or a worker has cached it. Numbers count up and are not used again before 2^32
+// others.
 package naming
 
 // Table names the blocks that keys of type K identify. It is not safe for concurrent use.

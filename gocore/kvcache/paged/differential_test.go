@@ -55,8 +55,8 @@ func randomScript(rng *rand.Rand, length int) []byte {
 	return script
 }
 
-// duel is a pool and a model that live through the same script. Requests behave as an engine's do: they acquire a prefix
-// of their blocks in one or more steps, then generate, and give everything back at once, to end or to come back.
+// duel is a pool and a model that live through the same script. Requests behave as an engine's do: they acquire a
+// prefix of their blocks in one or more steps, then generate, and give everything back at once, to end or to come back.
 type duel struct {
 	t             *testing.T
 	pool          *Pool

@@ -36,8 +36,8 @@ func newEvictionQueues(policy Policy, capacity int) evictionQueues {
 	return evictionQueues{uses: newSketch(capacity)}
 }
 
-// touch counts one use: an inactive block that was found again, even by a Use that then fails, or a block that is new to
-// the pool. A hit on a block that a request holds does not count.
+// touch counts one use: an inactive block that was found again, even by a Use that then fails, or a block that is new
+// to the pool. A hit on a block that a request holds does not count.
 func (q evictionQueues) touch(id kvcache.BlockID) {
 	if q.uses != nil {
 		q.uses.increment(uint64(id))

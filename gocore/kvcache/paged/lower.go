@@ -2,9 +2,9 @@ package paged
 
 import "dynosim/gocore/kvcache"
 
-// Lower is a tier below the pool, such as the memory of the host. Blocks that the pool evicts go there, and Lookup finds
-// them there. How they come back, and how long that takes, is for the engine to say: it acquires room with Use, which makes
-// them blocks of the pool again.
+// Lower is a tier below the pool, such as the memory of the host. Blocks that the pool evicts go there, and Lookup
+// finds them there. How they come back, and how long that takes, is for the engine to say: it acquires room with Use,
+// which makes them blocks of the pool again.
 type Lower interface {
 	// Tier names the tier in events and in Found.
 	Tier() kvcache.Tier

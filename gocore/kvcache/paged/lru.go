@@ -16,8 +16,8 @@ import "dynosim/gocore/kvcache"
 //	held by requests                 in the free queue
 //	registered | unregistered        registered, oldest first | without content
 //
-// Groups of layers share the pool: a content is registered for one group (InGroup), so that equal tokens in two groups are two
-// blocks, and two events.
+// Groups of layers share the pool: a content is registered for one group (InGroup), so that equal tokens in two groups
+// are two blocks, and two events.
 //
 // An LRUPool is not safe for concurrent use.
 type LRUPool struct {
@@ -84,15 +84,16 @@ func (p *LRUPool) Record() { p.recording = true }
 // Watch makes the pool keep the slots that it evicts until TakeEvicted fetches them.
 func (p *LRUPool) Watch() { p.watched = true }
 
-// TakeEvicted returns the slots of the blocks that have been evicted since the last call. The slice is valid until the pool changes.
+// TakeEvicted returns the slots of the blocks that have been evicted since the last call. The slice is valid until the
+// pool changes.
 func (p *LRUPool) TakeEvicted() []Slot {
 	lost := p.lost
 	p.lost = p.lost[:0]
 	return lost
 }
 
-// TakeEvents returns the events since the last call, in order. The slice is valid until the pool changes again. A content
-// is announced with the first of its copies, and its removal with the last one.
+// TakeEvents returns the events since the last call, in order. The slice is valid until the pool changes again. A
+// content is announced with the first of its copies, and its removal with the last one.
 func (p *LRUPool) TakeEvents() []Event {
 	events := p.events
 	p.events = p.events[:0]
@@ -205,8 +206,8 @@ func (p *LRUPool) Drop(slot Slot) {
 	}
 }
 
-// RegisterInGroup registers an unregistered block of a request, which another group than 0 has. Blocks that follow each other
-// are announced together.
+// RegisterInGroup registers an unregistered block of a request, which another group than 0 has. Blocks that follow each
+// other are announced together.
 func (p *LRUPool) RegisterInGroup(key *kvcache.Key, block, group int) Slot {
 	if p.loose--; p.loose < 0 {
 		panic("paged: a block was registered that no request holds")

@@ -95,8 +95,8 @@ func (p *Pool) Lookup(id kvcache.BlockID) Found {
 	return Found{Cached: true, InUse: b.refs > b.pins}
 }
 
-// Use acquires blocks, the continuation of what the caller already holds, and returns held with their slots appended. It
-// is all or nothing: when free and evictable slots do not suffice it reports false, and the cached blocks it touched
+// Use acquires blocks, the continuation of what the caller already holds, and returns held with their slots appended.
+// It is all or nothing: when free and evictable slots do not suffice it reports false, and the cached blocks it touched
 // have become the youngest.
 func (p *Pool) Use(held []Slot, blocks []kvcache.BlockID) ([]Slot, bool) {
 	first, missing := len(held), 0
@@ -126,8 +126,8 @@ func (p *Pool) Use(held []Slot, blocks []kvcache.BlockID) ([]Slot, bool) {
 	return held, true
 }
 
-// UsePartial acquires one partial block, as a generated token needs it when it opens a block; one that was set aside, if
-// there is any.
+// UsePartial acquires one partial block, as a generated token needs it when it opens a block; one that was set aside,
+// if there is any.
 func (p *Pool) UsePartial(held []Slot) ([]Slot, bool) {
 	if p.aside > 0 {
 		p.aside--

@@ -2,8 +2,8 @@ package paged
 
 import "dynosim/gocore/kvcache"
 
-// Reservation is room for a prompt whose KV comes from another worker. The slots of its blocks are active from the start:
-// first those of the longest prefix that was cached, which it pins, then empty ones that wait for their content.
+// Reservation is room for a prompt whose KV comes from another worker. The slots of its blocks are active from the
+// start: first those of the longest prefix that was cached, which it pins, then empty ones that wait for their content.
 //
 //	prompt     a   ab   abc  abcd  partial
 //	slots      3   7    9    4     12
@@ -52,9 +52,9 @@ func (p *Pool) Reserve(blocks []kvcache.BlockID, spare int) (Reservation, bool) 
 	return r, true
 }
 
-// Activate gives the reserved blocks, the same as at Reserve, to a request, which holds them from now on, and appends them
-// to held, which must be empty. A block that has come to be cached meanwhile is shared, and the slot reserved for it
-// becomes free.
+// Activate gives the reserved blocks, the same as at Reserve, to a request, which holds them from now on, and appends
+// them to held, which must be empty. A block that has come to be cached meanwhile is shared, and the slot reserved for
+// it becomes free.
 func (p *Pool) Activate(held []Slot, r Reservation, blocks []kvcache.BlockID) []Slot {
 	p.unpin(r)
 	held = append(held, r.slots...)

@@ -73,8 +73,8 @@ var rowSecrets = func() (rows [4]secret) {
 	return rows
 }()
 
-// hash returns XXH3-64 with this secret of the 16 bytes that hold key as a little-endian 128-bit integer. The pool's keys are
-// BlockIDs, the reference's are lineage hashes: which of them collide is not the same.
+// hash returns XXH3-64 with this secret of the 16 bytes that hold key as a little-endian 128-bit integer. The pool's
+// keys are BlockIDs, the reference's are lineage hashes: which of them collide is not the same.
 func (s secret) hash(key uint64) uint64 {
 	const length, high = 16, 0
 	inLow, inHigh := key^s.low, high^s.high

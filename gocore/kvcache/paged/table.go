@@ -170,8 +170,8 @@ func (t *table) place(g int32) {
 	t.index[i] = g
 }
 
-// firstPlaces is the length of the first index. The next one holds all groups expected, but for huge pools: memory that is
-// never used costs nothing, but a table that grows step by step is written several times.
+// firstPlaces is the length of the first index. The next one holds all groups expected, but for huge pools: memory that
+// is never used costs nothing, but a table that grows step by step is written several times.
 const firstPlaces, mostPlaces = 512, 1 << 15
 
 func (t *table) grow() {

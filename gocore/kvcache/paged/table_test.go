@@ -8,8 +8,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// The table against a Go map. The groups of the ids are chosen so that most of them want the last few places of the index,
-// which makes long probe runs that wrap around, the case in which removal can go wrong.
+// The table against a Go map. The groups of the ids are chosen so that most of them want the last few places of the
+// index, which makes long probe runs that wrap around, the case in which removal can go wrong.
 func TestTable(t *testing.T) {
 	for name, crowded := range map[string]bool{"crowded": true, "spread": false} {
 		for _, expected := range []int{0, 100, 1000} {

@@ -2,8 +2,8 @@ package radix
 
 import "math/bits"
 
-// copies counts the copies of pages. It takes runs of pages with consecutive ids and counts 64 of them with each step: at a
-// page size of 1 a prompt has thousands of pages, but few such units.
+// copies counts the copies of pages. It takes runs of pages with consecutive ids and counts 64 of them with each step:
+// at a page size of 1 a prompt has thousands of pages, but few such units.
 //
 //	page of unit 41   4 3 2 1 0
 //	present           1 1 1 1 0     there is a copy of all but page 0

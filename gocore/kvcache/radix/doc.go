@@ -26,8 +26,8 @@
 //
 // Nodes that no holding needs can be evicted, leaves first, the one unused for longest first, always as a whole. So it
 // matters how pages are cut into nodes: one node for what a request inserts at once, cut in two where another request
-// leaves it. While decoding, each page is a node of its own. Where pages are private such a run of nodes is kept as one, a
-// chain, which is cut page by page: only the request that made it looks for its pages, and all of them have been
+// leaves it. While decoding, each page is a node of its own. Where pages are private such a run of nodes is kept as
+// one, a chain, which is cut page by page: only the request that made it looks for its pages, and all of them have been
 // used at the same time.
 //
 // Tokens are not stored. A page id (kvcache.BlockID) stands for the page and everything before it, so an id occurs once
@@ -45,8 +45,8 @@
 // its age. The reference also loses duplicates when a request is retracted, and returns slots it shares when that
 // happens at once (the parameter quirks of New).
 //
-// LeasePool, which SGLang's own scheduler has, is the cache as SGLang itself keeps it. A tier of host memory may lie below it
-// (host.go): then nodes may have left the device and be loaded back.
+// LeasePool, which SGLang's own scheduler has, is the cache as SGLang itself keeps it. A tier of host memory may lie
+// below it (host.go): then nodes may have left the device and be loaded back.
 //
 // pool.go has the slots and what requests do, tree.go the tree, lock.go and evict.go its two other sides, events.go the
 // record for routers, which copies.go and pageset.go keep.

@@ -159,8 +159,8 @@ func (rec *recorder) withdrawEvicted(pages []stretch) {
 	rec.tellGone(begin)
 }
 
-// noteQuirks does the part of Retract that concerns the record: the leaked copies stay on it, the slots returned too many
-// are taken off it.
+// noteQuirks does the part of Retract that concerns the record: the leaked copies stay on it, the slots returned too
+// many are taken off it.
 func (rec *recorder) noteQuirks(h *Holding, pageSize int) {
 	rec.leaked = append(rec.leaked, h.duplicatePages...)
 	h.duplicatePages = nil

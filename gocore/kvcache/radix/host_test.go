@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHostTier lets requests do what a scheduler makes them do, in any order and with any policy, while copies end at their
-// time, and adds up all pages after every step.
+// TestHostTier lets requests do what a scheduler makes them do, in any order and with any policy, while copies end at
+// their time, and adds up all pages after every step.
 func TestHostTier(t *testing.T) {
 	var total HostUse
 	for seed := range uint64(200) {

@@ -2,11 +2,12 @@ package radix
 
 import "dynosim/gocore/kvcache"
 
-// LeasePool is the KV cache as SGLang itself keeps it: slots in whole pages, and a tree of pages that can be reused. It is
-// not safe for concurrent use.
+// LeasePool is the KV cache as SGLang itself keeps it: slots in whole pages, and a tree of pages that can be reused. It
+// is not safe for concurrent use.
 //
-// It differs from Pool, which is Dynamo's: a prefix is looked up and locked before room is made for the rest, equal pages
-// are merged when they enter the tree, nothing enters it while a request decodes, and requests own slots page by page.
+// It differs from Pool, which is Dynamo's: a prefix is looked up and locked before room is made for the rest, equal
+// pages are merged when they enter the tree, nothing enters it while a request decodes, and requests own slots page by
+// page.
 type LeasePool struct {
 	tree
 	total, free int  // slots
@@ -66,8 +67,8 @@ func (p *LeasePool) now() Time {
 	return p.uses
 }
 
-// Refresh finds how many of the first tokens tokens of key are in the tree, in whole pages, and how many of these on the device,
-// and makes them the youngest. A node in which they end is cut there.
+// Refresh finds how many of the first tokens tokens of key are in the tree, in whole pages, and how many of these on
+// the device, and makes them the youngest. A node in which they end is cut there.
 func (p *LeasePool) Refresh(key *kvcache.Key, tokens int) (cached, device int) {
 	end := p.refresh(key, tokens)
 	cached = int(p.nodes[end].end()) * p.pageSize
@@ -82,8 +83,8 @@ func (p *LeasePool) refresh(key *kvcache.Key, tokens int) ref {
 	return p.use(root, key, int32(tokens/p.pageSize))
 }
 
-// use follows key from the node from, at most to page limit, and makes everything it comes through the youngest: also the
-// rest of a node in which it ends, and which is cut there.
+// use follows key from the node from, at most to page limit, and makes everything it comes through the youngest: also
+// the rest of a node in which it ends, and which is cut there.
 func (p *LeasePool) use(from ref, key *kvcache.Key, limit int32) ref {
 	if p.window != nil {
 		return p.useWindow(key, limit)
@@ -180,8 +181,9 @@ func (p *LeasePool) announceEvicted() {
 	}
 }
 
-// Share puts the whole pages of the first tokens tokens of l into the tree. Where the tree has equal ones, l uses those from
-// now on and its own become free. A node ends with the prompt, so that the pages behind it can be evicted by themselves.
+// Share puts the whole pages of the first tokens tokens of l into the tree. Where the tree has equal ones, l uses those
+// from now on and its own become free. A node ends with the prompt, so that the pages behind it can be evicted by
+// themselves.
 func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 	pages, known := int32(tokens/p.pageSize), int32(l.cached/p.pageSize)
 	if pages < known {

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// TestLeasePool lets a few requests at a time do what a scheduler makes requests do, in any order, and compares the pool
-// with a slow model after every step.
+// TestLeasePool lets a few requests at a time do what a scheduler makes requests do, in any order, and compares the
+// pool with a slow model after every step.
 func TestLeasePool(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -202,7 +202,8 @@ type modelLease struct {
 	cached, slots int
 }
 
-// walk follows pages to the deepest node that they cover as a whole, and on to a child of which they cover common pages.
+// walk follows pages to the deepest node that they cover as a whole, and on to a child of which they cover common
+// pages.
 func (m *leaseModel) walk(pages []kvcache.BlockID) (last, child *modelNode, common, at int) {
 	last = m.root
 	for at < len(pages) {
@@ -222,8 +223,8 @@ func (m *leaseModel) walk(pages []kvcache.BlockID) (last, child *modelNode, comm
 	return last, nil, 0, at
 }
 
-// use cuts the node in which pages end, makes all nodes that they come through the youngest, and returns the last one, and
-// how many pages it covers.
+// use cuts the node in which pages end, makes all nodes that they come through the youngest, and returns the last one,
+// and how many pages it covers.
 func (m *leaseModel) use(pages []kvcache.BlockID) (end *modelNode, covered int) {
 	m.uses++
 	end, child, common, covered := m.walk(pages)

@@ -3,7 +3,8 @@ package radix
 // unitPages is the number of consecutive pages that are looked up together.
 const unitPages = 64
 
-// unitOf returns the unit of 64 pages in which first lies, and which of its pages, and how many, are among the n from first on.
+// unitOf returns the unit of 64 pages in which first lies, and which of its pages, and how many, are among the n from
+// first on.
 func unitOf(first page, n int) (unit, mask uint64, pages int) {
 	unit, bit := uint64(first)/unitPages, uint64(first)%unitPages
 	pages = min(n, int(unitPages-bit))
@@ -12,8 +13,8 @@ func unitOf(first page, n int) (unit, mask uint64, pages int) {
 
 // pageSet is a set of pages, read and changed a unit at a time.
 //
-// It is a hash table with open addressing and linear probing. An entry without pages is free. The zero value is empty and
-// ready.
+// It is a hash table with open addressing and linear probing. An entry without pages is free. The zero value is empty
+// and ready.
 type pageSet struct {
 	entries []pageUnit // the length is a power of two, at most half of them are used
 	used    int

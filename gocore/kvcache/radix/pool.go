@@ -112,9 +112,9 @@ func (p *Pool) takeOver(h *Holding, tokens int, now Time) {
 	h.announced = h.hit / p.pageSize
 }
 
-// Reserve gives h, which has nothing yet, whole pages of slots for its first tokens tokens, which are computed elsewhere.
-// What the tree has of them is shared. It returns the number of slots taken, or false if there are not that many; the
-// look-up has made the prefix younger all the same.
+// Reserve gives h, which has nothing yet, whole pages of slots for its first tokens tokens, which are computed
+// elsewhere. What the tree has of them is shared. It returns the number of slots taken, or false if there are not that
+// many; the look-up has made the prefix younger all the same.
 func (p *Pool) Reserve(h *Holding, tokens int, now Time) (taken int, ok bool) {
 	p.takeOver(h, tokens, now)
 	rounded := (tokens + p.pageSize - 1) / p.pageSize * p.pageSize
@@ -130,8 +130,8 @@ func (p *Pool) Reserve(h *Holding, tokens int, now Time) (taken int, ok bool) {
 	return taken, true
 }
 
-// Activate tells that the first tokens tokens of h have arrived in the slots that Reserve has taken for them. It returns
-// the number of slots that are not needed after all, and caches.
+// Activate tells that the first tokens tokens of h have arrived in the slots that Reserve has taken for them. It
+// returns the number of slots that are not needed after all, and caches.
 func (p *Pool) Activate(h *Holding, tokens int, now Time) (surplus int) {
 	surplus = h.tokens - tokens
 	p.free += surplus
@@ -186,8 +186,8 @@ func (p *Pool) DecodeOne(h *Holding, now Time) {
 	p.Cache(h, now)
 }
 
-// Decode does what DecodeOne does, for count tokens, one after the other, of pages that no other request has. DecodeOne must have come
-// before, so that the pages they fill are new to the tree. now is when the last of these pages was full.
+// Decode does what DecodeOne does, for count tokens, one after the other, of pages that no other request has. DecodeOne
+// must have come before, so that the pages they fill are new to the tree. now is when the last of these pages was full.
 func (p *Pool) Decode(h *Holding, count int, now Time) {
 	h.tokens += count
 	aligned := p.floor(h.tokens)

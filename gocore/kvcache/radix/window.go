@@ -8,9 +8,9 @@ type Window struct {
 	Tokens int // that a layer sees, the one that is computed included
 }
 
-// window is the second pool. Every page that is computed takes slots in both; a node of the tree has a full part and, or not,
-// a window part. Requests give their window slots back when they are out of sight, and nodes lose their window parts before
-// they lose their full ones:
+// window is the second pool. Every page that is computed takes slots in both; a node of the tree has a full part and,
+// or not, a window part. Requests give their window slots back when they are out of sight, and nodes lose their window
+// parts before they lose their full ones:
 //
 //	tokens    0      32     64     96     128
 //	full      [a     |b     |c     |d     ]     a path to deeper nodes
@@ -72,7 +72,8 @@ func (p *LeasePool) splitWindow(lower ref, pages int32) ref {
 	return upper
 }
 
-// touchWindow makes a node and those above it the youngest, up to so many tokens, those nearer to the root older.
+// touchWindow makes a node and those above it the youngest, up to the given number of tokens, those nearer to the root
+// older.
 func (p *LeasePool) touchWindow(at ref, now Time, tokens int) {
 	for run := 0; at != root && run < tokens; at = p.nodes[at].parent {
 		run += p.slotsOf(at)
@@ -206,8 +207,8 @@ func (p *LeasePool) windowGone(at ref) {
 	}
 }
 
-// evictFull evicts leaves that no request holds, the one unused for longest first, until so many slots are free. Their window
-// parts go with them.
+// evictFull evicts leaves that no request holds, the one unused for longest first, until the given number of slots are
+// free. Their window parts go with them.
 func (p *LeasePool) evictFull(slots int) {
 	for p.free < slots {
 		oldest, ok := p.oldest()
@@ -218,8 +219,8 @@ func (p *LeasePool) evictFull(slots int) {
 	}
 }
 
-// evictWindow evicts window parts that no request sees, the one unused for longest first, until so many window slots are
-// free. Leaves that no request holds go as a whole.
+// evictWindow evicts window parts that no request sees, the one unused for longest first, until the given number of
+// window slots are free. Leaves that no request holds go as a whole.
 func (p *LeasePool) evictWindow(slots int) {
 	for p.window.free < slots {
 		oldest, ok := p.oldestWindow()
@@ -266,7 +267,8 @@ func (p *LeasePool) leaveSight(l *Lease, tokens int) {
 	p.window.free += max(was, l.unseen) - was
 }
 
-// EvictionInterval is how many tokens have to leave the window of a request that decodes until it gives their slots back.
+// EvictionInterval is how many tokens have to leave the window of a request that decodes until it gives their slots
+// back.
 const EvictionInterval = 128
 
 // Pass does for l, of which tokens tokens are computed, what a decode does to its window.

@@ -91,11 +91,13 @@ type Service struct {
 	Endpoint                   string
 }
 
-// queueGroup is the NATS queue group, which shares the requests for a subject among its members. Here each subject has one.
+// queueGroup is the NATS queue group, which shares the requests for a subject among its members. Here each subject has
+// one.
 const queueGroup = "q"
 
-// Serve calls handle with every request for a subject, one at a time, so handle should not take long. The sender of the request
-// waits until acknowledge is called. When Serve or stop returns, the server knows of the subscription or of its end.
+// Serve calls handle with every request for a subject, one at a time, so handle should not take long. The sender of the
+// request waits until acknowledge is called. When Serve or stop returns, the server knows of the subscription or of its
+// end.
 func (c *Conn) Serve(subject string, s Service, handle func(payload []byte, acknowledge func())) (stop func(), err error) {
 	service, err := micro.AddService(c.nats, micro.Config{
 		Name: s.Name, Version: s.Version, Description: s.Description, QueueGroup: queueGroup,
@@ -123,8 +125,8 @@ func (c *Conn) Serve(subject string, s Service, handle func(payload []byte, ackn
 	return stop, nil
 }
 
-// Subscribe calls handle with every message on a subject, one at a time, until stop is called. The subscription is there when it returns,
-// and comes back with the server.
+// Subscribe calls handle with every message on a subject, one at a time, until stop is called. The subscription is
+// there when it returns, and comes back with the server.
 func (c *Conn) Subscribe(subject string, handle func(data []byte)) (stop func(), err error) {
 	s, err := c.nats.Subscribe(subject, func(m *nats.Msg) { guard.Func(func() { handle(m.Data) })() })
 	if err == nil {
@@ -144,8 +146,8 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte) error {
 	return err
 }
 
-// Publish sends a message to the subscribers of a subject. It never waits: messages queue up, also while the server is away, and
-// those that do not fit the queue are lost.
+// Publish sends a message to the subscribers of a subject. It never waits: messages queue up, also while the server is
+// away, and those that do not fit the queue are lost.
 func (c *Conn) Publish(subject string, data []byte) {
 	select {
 	case c.outgoing <- message{subject, data}:

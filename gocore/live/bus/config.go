@@ -25,8 +25,8 @@ const (
 	standardUser   = "user" // and password if none are given, as in the reference; servers without accounts ignore them
 )
 
-// FromEnvironment reads the variables that all processes of a deployment share. getenv looks them up. If several ways to log in
-// are given, the first of these is used: user and password, token, key, file of credentials.
+// FromEnvironment reads the variables that all processes of a deployment share. getenv looks them up. If several ways
+// to log in are given, the first of these is used: user and password, token, key, file of credentials.
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	var c Config
 	inURL, err := c.setServers(getenv("NATS_SERVER"))

@@ -52,8 +52,8 @@ func (c *Conn) OpenStream(name, topic string) (*Stream, error) {
 	return s, nil
 }
 
-// Publish adds a message. It never waits: messages queue up, also while the server is away, and those that do not fit the queue
-// are lost. The id, which must be unique, keeps a message from being stored twice.
+// Publish adds a message. It never waits: messages queue up, also while the server is away, and those that do not fit
+// the queue are lost. The id, which must be unique, keeps a message from being stored twice.
 func (s *Stream) Publish(id string, data []byte) {
 	select {
 	case s.queue <- streamMessage{id, data}:
@@ -62,8 +62,8 @@ func (s *Stream) Publish(id string, data []byte) {
 	}
 }
 
-// send sends one message after the other, each until the server has it. When the stream closes, it tries for a while to send those
-// that are left.
+// send sends one message after the other, each until the server has it. When the stream closes, it tries for a while to
+// send those that are left.
 func (s *Stream) send() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -14,8 +14,8 @@ type Full int
 const (
 	// NewestGivesWay closes the new connection: answers that have begun are worth more.
 	NewestGivesWay Full = iota
-	// OldestGivesWay closes the one that has been answered for the longest time. If answers are short, that is a client that does
-	// not read its answer.
+	// OldestGivesWay closes the one that has been answered for the longest time. If answers are short, that is a client
+	// that does not read its answer.
 	OldestGivesWay
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Ports returns the first of count free ports in a row. They are below those that the system gives to connections, one of
-// which could take a port before its server does.
+// Ports returns the first of count free ports in a row. They are below those that the system gives to connections, one
+// of which could take a port before its server does.
 func Ports(t testing.TB, count int) int {
 	t.Helper()
 	for range 1000 {

@@ -16,8 +16,8 @@ const (
 	decodedOnce = 2         // large requests that are decoded at the same time
 )
 
-// budget bounds the memory of requests that have arrived and are not decoded yet. Small ones have one of their own, so that
-// they get through while large ones wait for each other.
+// budget bounds the memory of requests that have arrived and are not decoded yet. Small ones have one of their own, so
+// that they get through while large ones wait for each other.
 type budget struct{ small, large, decoding *semaphore.Weighted }
 
 func newBudget(maxMessageSize int) budget {
@@ -28,8 +28,8 @@ func newBudget(maxMessageSize int) budget {
 	}
 }
 
-// hold waits, until the deadline at most, for room in the budget and counts a request against it. release undoes that; it may be
-// called any number of times.
+// hold waits, until the deadline at most, for room in the budget and counts a request against it. release undoes that;
+// it may be called any number of times.
 func (p *Plane) hold(size int, deadline time.Time) (release func(), err error) {
 	of, weight := p.budget.small, int64(size)+perRequest
 	if size >= countedFrom {

@@ -16,8 +16,8 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// Caller is the frontend's side of the request plane: it sends requests to workers and takes their answers, for which they connect
-// to it. It is safe for concurrent use.
+// Caller is the frontend's side of the request plane: it sends requests to workers and takes their answers, for which
+// they connect to it. It is safe for concurrent use.
 type Caller struct {
 	listener net.Listener
 	address  string        // under which workers reach the listener
@@ -46,7 +46,7 @@ func NewCaller(host string) (*Caller, error) {
 	return ListenForAnswers(net.JoinHostPort(host, "0"), host)
 }
 
-// ListenForAnswers listens for answers at an address; workers are told to connect to host.
+// ListenForAnswers listens for answers at an address; workers are asked to connect to host.
 func ListenForAnswers(address, host string) (*Caller, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -126,8 +126,8 @@ type Outgoing struct {
 	Body  []byte
 }
 
-// Call sends a request to the endpoint at path of the worker at address, and waits until that accepts it. Refusals are an
-// [ErrRefused].
+// Call sends a request to the endpoint at path of the worker at address, and waits until that accepts it. Refusals are
+// an [ErrRefused].
 func (c *Caller) Call(ctx context.Context, address, path string, codec wire.Codec, body []byte) (*Answer, error) {
 	return c.Send(ctx, address, path, Outgoing{uuid.NewString(), codec, body})
 }
@@ -161,7 +161,8 @@ func (c *Caller) SendOver(ctx context.Context, o Outgoing, send func(payload []b
 // grace is how long a worker that has accepted a request may take to connect after its own connection has ended.
 const grace = 5 * time.Second
 
-// over sends a request and waits for the worker to connect. The channel that send returns is closed when the worker may have ended.
+// over sends a request and waits for the worker to connect. The channel that send returns is closed when the worker may
+// have ended.
 func (c *Caller) over(ctx context.Context, o Outgoing, send func(payload []byte) (<-chan struct{}, error)) (*Answer, error) {
 	waiting, subject := make(chan net.Conn, 1), uuid.NewString()
 	c.mu.Lock()

@@ -117,7 +117,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 	served(t, tcp, caller)
 }
 
-// TestUnreadAnswers: a client that does not read its answer is cut off, and its handler hears of it.
+// TestUnreadAnswers: a client that does not read its answer is cut off, and its handler sees that.
 func TestUnreadAnswers(t *testing.T) {
 	gone := make(chan error, 1)
 	tcp, caller := startImpatient(t, Limits{Active: 1}, func(_ context.Context, _ *Call, r Reply) {

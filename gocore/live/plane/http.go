@@ -18,8 +18,8 @@ import (
 // HTTPRoot stands before the paths of endpoints.
 const HTTPRoot = "/v1/rpc/"
 
-// HTTP takes requests as plain HTTP: POST HTTPRoot + INSTANCE/ENDPOINT with the body of a request as JSON. The answer is a
-// stream of JSON lines, one item each:
+// HTTP takes requests as plain HTTP: POST HTTPRoot + INSTANCE/ENDPOINT with the body of a request as JSON. The answer
+// is a stream of JSON lines, one item each:
 //
 //	{"data":{"token_ids":[1792], ...}}
 //

@@ -13,7 +13,8 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// link is the connection on which requests go to the workers at one address. Acknowledgements come in the order of requests.
+// link is the connection on which requests go to the workers at one address. Acknowledgements come in the order of
+// requests.
 type link struct {
 	conn net.Conn
 	gone chan struct{} // closed when the connection has ended
@@ -30,8 +31,8 @@ var errEnded = fmt.Errorf("%w: its connection has ended", ErrUnreachable)
 // callTimeout is how long a worker may take to acknowledge a request.
 const callTimeout = 5 * time.Second
 
-// deposit sends a frame to the workers at an address and returns the acknowledgement. A connection that has been used before may
-// have ended without notice; then another one is tried.
+// deposit sends a frame to the workers at an address and returns the acknowledgement. A connection that has been used
+// before may have ended without notice; then another one is tried.
 func (c *Caller) deposit(ctx context.Context, address string, data []byte) (ack string, l *link, err error) {
 	for {
 		if l, err = c.worker(ctx, address); err != nil {

@@ -21,8 +21,8 @@ func (l Labels) values(more ...string) []string {
 // Detail is how detailed the metrics of each worker are. A page with histograms of a thousand workers is 20 MB.
 type Detail int
 
-// The levels of detail: all metrics for each worker; or histograms for the model as a whole, and no counters of errors that have
-// not happened.
+// The levels of detail: all metrics for each worker; or histograms for the model as a whole, and no counters of errors
+// that have not happened.
 const (
 	PerWorker Detail = iota
 	PerModel

@@ -11,7 +11,8 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// counted returns the value of a counter, or how often a histogram was fed. label is a value of one of its labels, if it has any.
+// counted returns the value of a counter, or how often a histogram was fed. label is a value of one of its labels, if
+// it has any.
 func counted(t *testing.T, p *Plane, name, label string) int {
 	t.Helper()
 	families, err := p.config.Metrics.registry.(*prometheus.Registry).Gather()
@@ -33,8 +34,8 @@ func counted(t *testing.T, p *Plane, name, label string) int {
 	return 0
 }
 
-// TestHandlerMetrics: requests in the queue are counted as waiting, and those that say when they were sent as having been on
-// their way.
+// TestHandlerMetrics: requests in the queue are counted as waiting, and those that say when they were sent as having
+// been on their way.
 func TestHandlerMetrics(t *testing.T) {
 	enough := make(chan struct{})
 	tcp, caller := start(t, Limits{Active: 1, Queued: 2}, func(ctx context.Context, c *Call, r Reply) {

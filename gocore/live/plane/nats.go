@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// NATS takes requests from a NATS server, which has a subject for each endpoint. Answers take the same way as with [TCP]: the
-// worker dials back.
+// NATS takes requests from a NATS server, which has a subject for each endpoint. Answers take the same way as with
+// [TCP]: the worker dials back.
 type NATS struct {
 	plane    *Plane
 	bus      *bus.Conn
@@ -57,8 +57,8 @@ func (n *NATS) Close() {
 	clear(n.stops)
 }
 
-// take hands a request over to its endpoint. The acknowledgement of this plane only says that the request has arrived: a refusal
-// goes where the answer would have gone.
+// take hands a request over to its endpoint. The acknowledgement of this plane only says that the request has arrived:
+// a refusal goes where the answer would have gone.
 func (n *NATS) take(path string, payload []byte, acknowledge func()) {
 	received := time.Now()
 	release, err := n.plane.hold(len(payload), received.Add(n.plane.bounds.frame))

@@ -130,8 +130,8 @@ func TestNATSOverload(t *testing.T) {
 	}
 }
 
-// TestNATSRestart: under load the server is restarted twice. What was acknowledged is answered, once; what is sent after that
-// is served again.
+// TestNATSRestart: under load the server is restarted twice. What was acknowledged is answered, once; what is sent
+// after that is served again.
 func TestNATSRestart(t *testing.T) {
 	_, caller, server := startNATS(t, StandardLimits, echo)
 	ctx, stop := context.WithCancel(soon(t))

@@ -26,8 +26,8 @@ type Call struct {
 	turn     *semaphore.Weighted // for large bodies
 }
 
-// Decoding must be called before the body is decoded. Large bodies, which then take several times their size, wait for each
-// other; an error means that the context has ended.
+// Decoding must be called before the body is decoded. Large bodies, which then take several times their size, wait for
+// each other; an error means that the context has ended.
 func (c *Call) Decoding(ctx context.Context) error {
 	if len(c.Body) < countedFrom || c.turn == nil {
 		return nil
@@ -52,9 +52,9 @@ func (c *Call) Decoded() {
 	}
 }
 
-// Reply takes the answer to one call: either Refuse, or Accept and then any number of the others with Finish as the last. One
-// goroutine uses it. Nothing is sent before Flush, which Refuse and Finish do themselves; an error means that the caller
-// does not read any more.
+// Reply takes the answer to one call: either Refuse, or Accept and then any number of the others with Finish as the
+// last. One goroutine uses it. Nothing is sent before Flush, which Refuse and Finish do themselves; an error means that
+// the caller does not read any more.
 type Reply interface {
 	// Refuse ends the call with the reason why the request is not served.
 	Refuse(reason string) error
@@ -71,8 +71,9 @@ type Reply interface {
 	Finish() error
 }
 
-// Handler serves the calls of an endpoint. The context ends when the caller stops the request or disconnects; then nothing need
-// be sent any more. If a handler returns without Refuse or Finish, the stream breaks off, and a frontend tries another worker.
+// Handler serves the calls of an endpoint. The context ends when the caller stops the request or disconnects; then
+// nothing need be sent any more. If a handler returns without Refuse or Finish, the stream breaks off, and a frontend
+// tries another worker.
 type Handler interface {
 	Serve(context.Context, *Call, Reply)
 }

@@ -148,7 +148,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestRefusals: whatever is wrong, the caller hears of it.
+// TestRefusals: whatever is wrong, the caller gets an error.
 func TestRefusals(t *testing.T) {
 	tcp, caller := start(t, StandardLimits, func(ctx context.Context, c *Call, r Reply) {
 		if string(c.Body) == "panic" {

@@ -185,8 +185,8 @@ func (s *stream) Finish() error {
 	return s.end()
 }
 
-// end sends what is left. The frontend closes the connection then, which ends listen; it has some time for that, unless too
-// many streams are in that state.
+// end sends what is left. The frontend closes the connection then, which ends listen; it has some time for that, unless
+// too many streams are in that state.
 func (s *stream) end() error {
 	s.finished.Store(true)
 	err := s.flush(publishFinal)

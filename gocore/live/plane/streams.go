@@ -23,8 +23,8 @@ func newStreams() *streams {
 	return s
 }
 
-// begin counts a goroutine that is about to open a connection, until it calls running.Done. It reports false if the plane is
-// closed.
+// begin counts a goroutine that is about to open a connection, until it calls running.Done. It reports false if the
+// plane is closed.
 func (s *streams) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/live/publish/events"
 )
 
-// BenchmarkPass is what a pass costs the engine loop: a stored block now and then, its work, its load. Routers subscribe to
-// KV events and loads, and hardly any to the work.
+// BenchmarkPass measures what a pass costs the engine loop: a stored block now and then, its work, its load. Routers
+// subscribe to KV events and loads, and hardly any to the work.
 func BenchmarkPass(b *testing.B) {
 	for _, subscribed := range []bool{false, true} {
 		name := "no subscriber"

@@ -12,8 +12,8 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// Records returns the discovery records of the channels, for frontends of 1.3 and for those of 1.6. host is an address of this host
-// that subscribers can reach.
+// Records returns the discovery records of the channels, for frontends of 1.3 and for those of 1.6. host is an address
+// of this host that subscribers can reach.
 func (w *Worker) Records(host string) []discovery.Record {
 	var list []discovery.Record
 	e := w.config.Endpoint
@@ -44,7 +44,8 @@ func SourceEndpoint(publisher uint64) string {
 	return "worker_kv_query_source_" + discovery.Hex(publisher)
 }
 
-// Publisher returns the id of the publisher of the KV events of a rank. There is none if it has no KV events, or a stream keeps them.
+// Publisher returns the id of the publisher of the KV events of a rank. There is none if it has no KV events, or a
+// stream keeps them.
 func (w *Worker) Publisher(dpRank int) (id uint64, ok bool) {
 	c := w.ranks[dpRank].channel
 	if c == nil {
@@ -53,8 +54,8 @@ func (w *Worker) Publisher(dpRank int) (id uint64, ok bool) {
 	return c.info.PublisherID, true
 }
 
-// SourceRecord says who publishes the KV events of a rank. answers is the record of the endpoint where they can be asked for, nil if
-// there is none.
+// SourceRecord says who publishes the KV events of a rank. answers is the record of the endpoint where they can be
+// asked for, nil if there is none.
 func (w *Worker) SourceRecord(dpRank int, publisher uint64, answers *discovery.Record) discovery.Record {
 	return discovery.EventSourceRecord(w.config.Endpoint, events.KVTopic, publisher, w.config.WorkerID, dpRank, answers)
 }

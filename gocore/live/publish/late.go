@@ -7,8 +7,8 @@ import (
 	"dynosim/gocore/live/blocks"
 )
 
-// lateChanges is changes of a cache that are published later. All of a worker take equally long, so they stay in order. Whoever
-// asks the recovery endpoint in the meantime is not told of them either: the events have no numbers yet.
+// lateChanges is changes of a cache that are published later. All of a worker take equally long, so they stay in order.
+// Whoever asks the recovery endpoint in the meantime is not told of them either: the events have no numbers yet.
 type lateChanges struct {
 	atMs    float64 // when
 	changes []blocks.Change

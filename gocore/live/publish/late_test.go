@@ -8,7 +8,7 @@ import (
 	"dynosim/gocore/live/publish/events"
 )
 
-// TestKVEventLag: changes are published in order after the lag, and until then nobody is told of them who asks.
+// TestKVEventLag: changes are published in order after the lag, and until then recovery does not know of them.
 func TestKVEventLag(t *testing.T) {
 	known := func(w *Worker) []events.RouterEvent {
 		return w.Answer(1, events.Query{WorkerID: 5, DPRank: 1}).TreeDump.Events

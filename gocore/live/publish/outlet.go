@@ -30,8 +30,8 @@ func (s socket) send(e *events.Envelope, encode func(b []byte) []byte) {
 	})
 }
 
-// subject is the subjects of a NATS server on which each message is sent. The server does not tell whether there are subscribers.
-// The connection counts messages that are lost.
+// subject is the subjects of a NATS server on which each message is sent. The server does not tell whether there are
+// subscribers. The connection counts messages that are lost.
 type subject struct {
 	bus   *bus.Conn
 	names []string

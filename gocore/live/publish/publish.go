@@ -25,8 +25,8 @@ type Config struct {
 	Ranks    int    // data-parallel ranks, at least 1
 	// KVEvents is false for workers whose cache is no use to a router: without prefix caching, or decoding only.
 	KVEvents bool
-	// NativePort and ReplayPort are the first of Ranks ports for events in vLLM's own format, and for subscribers that missed
-	// some; 0 is none. The former needs KVEvents and tables that keep tokens, the latter the former.
+	// NativePort and ReplayPort are the first of Ranks ports for events in vLLM's own format, and for subscribers that
+	// missed some; 0 is none. The former needs KVEvents and tables that keep tokens, the latter the former.
 	NativePort, ReplayPort int
 	BlockSize              int // tokens
 	Groups                 Groups
@@ -35,11 +35,12 @@ type Config struct {
 	Bus                    *bus.Conn          // to publish over; nil if the worker has sockets of its own
 	Stream                 *bus.Stream        // keeps KV events for later subscribers; nil if they go to the current ones only
 	KVEventLag             time.Duration      // how long after a change of the cache it is published; 0 for at once
-	Patience               time.Duration      // how long nobody may subscribe to KV events that are published before that is logged
+	Patience               time.Duration      // how long KV events may be published without a subscriber before that is logged
 	Log                    *slog.Logger
 }
 
-// Groups are the groups of layers of an engine beside the one of full attention, which are alike. The zero value has none.
+// Groups are the groups of layers of an engine beside the one of full attention, which are alike. The zero value has
+// none.
 type Groups struct {
 	Beside int
 	Linear bool
@@ -65,7 +66,8 @@ type Channel struct {
 	PublisherID     uint64 // a random number
 	// Port is that of the socket for frontends of 1.3, and ScopedPort for those of 1.6.
 	Port, ScopedPort int
-	// If there is no socket, the subject is this, a dot and the topic: SubjectPrefix for frontends of 1.3, ScopedPrefix for those of 1.6.
+	// If there is no socket, the subject is this, a dot and the topic: SubjectPrefix for frontends of 1.3, ScopedPrefix
+	// for those of 1.6.
 	SubjectPrefix, ScopedPrefix string
 }
 
@@ -180,7 +182,8 @@ func (w *Worker) bindNative(c Config, r *rank) error {
 
 func (c *Config) address(port int) string { return net.JoinHostPort(c.Host, strconv.Itoa(port)) }
 
-// Channels lists the channels that discovery records have to contain: for loads and passes, and for the KV events of each rank.
+// Channels lists the channels that discovery records have to contain: for loads and passes, and for the KV events of
+// each rank.
 func (w *Worker) Channels() []Channel {
 	list := []Channel{w.passes.info, w.loads.info}
 	for _, r := range w.ranks {
@@ -191,7 +194,8 @@ func (w *Worker) Channels() []Channel {
 	return list
 }
 
-// Cache publishes what a rank has done to its cache, now or after the lag. It keeps the changes, which nobody may write to.
+// Cache publishes what a rank has done to its cache, now or after the lag. It keeps the changes, which must not be
+// written to any more.
 func (w *Worker) Cache(dpRank int, changes []blocks.Change) {
 	r := w.ranks[dpRank]
 	if !w.config.KVEvents || len(changes) == 0 {
@@ -291,7 +295,8 @@ func (w *Worker) closeSockets() {
 // nowMs returns the time since Start.
 func (w *Worker) nowMs() float64 { return float64(time.Since(w.start)) / float64(time.Millisecond) }
 
-// channel is a publisher of the event plane. 1.6 sends a list of KV events in a message and 1.3 one event, so these go out in both ways.
+// channel is a publisher of the event plane. 1.6 sends a list of KV events in a message and 1.3 one event, so these go
+// out in both ways.
 type channel struct {
 	info  Channel
 	out   outlet

@@ -8,15 +8,16 @@ import (
 	"dynosim/gocore/live/publish/events"
 )
 
-// unheard finds out whether anybody listens to KV events. A frontend that finds no records of them routes without a word.
+// unheard finds out whether anybody listens to KV events. A frontend that finds no records of them routes without a
+// word.
 type unheard struct {
-	over  atomic.Bool // somebody has subscribed, or it has been said that nobody has
+	over  atomic.Bool // there is a subscriber, or the log says that there is none
 	mu    sync.Mutex
 	first time.Time // when the first events were published
 }
 
-// noteUnheard logs once that nobody has subscribed to the KV events of any rank although they have been published for a while. Over NATS
-// it is not known who has.
+// noteUnheard logs once that there is no subscriber to the KV events of any rank although they have been published for
+// a while. Over NATS it is not known who has.
 func (w *Worker) noteUnheard() {
 	u := &w.unheard
 	if u.over.Load() || w.config.Bus != nil || w.config.Stream != nil {

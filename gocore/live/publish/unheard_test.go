@@ -12,7 +12,7 @@ import (
 	"dynosim/gocore/live/publish/zmtp"
 )
 
-// TestUnheard: one line says that nobody listens to KV events, unless somebody does.
+// TestUnheard: one line says that there is no subscriber to KV events, unless there is one.
 func TestUnheard(t *testing.T) {
 	for _, listens := range []bool{false, true} {
 		var log bytes.Buffer

@@ -11,9 +11,9 @@ import (
 
 // Engine is one request in the engine of this side.
 type Engine interface {
-	// Do asks for something and does not wait for it: Submit, Release or CancelSource on a prefill worker, Reserve, Activate
-	// or CancelDestination on a decode worker. The outcome is told later, in the order in which things happen, from any goroutine;
-	// tell never waits either.
+	// Do asks for something and does not wait for it: Submit, Release or CancelSource on a prefill worker, Reserve,
+	// Activate or CancelDestination on a decode worker. The outcome follows later, in the order in which things happen,
+	// from any goroutine; tell never waits either.
 	Do(action handoff.Action, tell func(bootstrap.Fact))
 }
 

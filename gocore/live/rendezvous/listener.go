@@ -87,8 +87,8 @@ func (l *Listener) Close() {
 	l.pending.Wait()
 }
 
-// Serve hands a request over, and returns when that is done: nil if the destination has it. The engine gets the request when the
-// destination has connected. When the context ends, the hand-off is canceled.
+// Serve hands a request over, and returns when that is done: nil if the destination has it. The engine gets the request
+// when the destination has connected. When the context ends, the hand-off is canceled.
 func (l *Listener) Serve(ctx context.Context, identity bootstrap.Identity, rank int, held bootstrap.Held, engine Engine) error {
 	leave, err := l.places.take(rank)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// patience is how long a peer may take to connect, to introduce itself, to send the rest of a message, and to read what is
-	// sent to it.
+	// patience is how long a peer may take to connect, to introduce itself, to send the rest of a message, and to read
+	// what is sent to it.
 	patience = 30 * time.Second
 	// linger is how long a peer may take to close a connection after the last message.
 	linger = time.Second
@@ -103,8 +103,8 @@ func (p *peer) send(messages []bootstrap.Message) error {
 	return err
 }
 
-// leave ends the sending side. The reader reads what still arrives, for a while, and closes the connection: a connection that is
-// closed with unread data could lose the last messages.
+// leave ends the sending side. The reader reads what still arrives, for a while, and closes the connection: a
+// connection that is closed with unread data could lose the last messages.
 func (p *peer) leave() {
 	if half, ok := p.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -122,7 +122,8 @@ func (p *peer) hurry() {
 	}
 }
 
-// converse takes part in a hand-off until it is over. When the context ends, the hand-off is cancelled, which takes a moment.
+// converse takes part in a hand-off until it is over. When the context ends, the hand-off is cancelled, which takes a
+// moment.
 func (p *peer) converse(ctx context.Context, s session, engine Engine, started time.Time) error {
 	defer p.leave()
 	nowMs := func() float64 { return float64(time.Since(started)) / 1e6 }

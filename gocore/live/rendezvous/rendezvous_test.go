@@ -185,7 +185,8 @@ func TestTransferTakesTime(t *testing.T) {
 	}
 }
 
-// TestCancel ends the interest of either client while the decode worker looks for room, and while the prompt is computed.
+// TestCancel ends the interest of either client while the decode worker looks for room, and while the prompt is
+// computed.
 func TestCancel(t *testing.T) {
 	for _, c := range []struct {
 		name                string
@@ -300,7 +301,7 @@ func connect(t *testing.T, l *Listener) net.Conn {
 	return conn
 }
 
-// reply returns what a peer is told before its connection is closed, "" for nothing.
+// reply returns what a peer gets before its connection is closed, "" for nothing.
 func reply(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	var replies []string
@@ -436,8 +437,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// FuzzPeers plays a decode worker, or a prefill worker, that sends anything after a good beginning. The session ends in the
-// end, and the engine does not keep the request unless it has been handed over.
+// FuzzPeers plays a decode worker, or a prefill worker, that sends anything after a good beginning. The session ends in
+// the end, and the engine does not keep the request unless it has been handed over.
 func FuzzPeers(f *testing.F) {
 	frame := func(id bootstrap.Identity, m bootstrap.Message) []byte {
 		return bootstrap.AppendFrame(nil, bootstrap.Frame{Identity: id, Message: m})
@@ -477,8 +478,8 @@ func FuzzPeers(f *testing.F) {
 	})
 }
 
-// BenchmarkHandoff is a whole hand-off between engines that answer at once, in microseconds: from the beginning to the end
-// on both sides, and the part from the end of the prompt to the activation.
+// BenchmarkHandoff measures a whole hand-off between engines that answer at once, in microseconds: from the beginning to the
+// end on both sides, and the part from the end of the prompt to the activation.
 func BenchmarkHandoff(b *testing.B) {
 	for _, order := range []handoff.Order{handoff.SourceFirst, handoff.DestinationFirst} {
 		b.Run(map[handoff.Order]string{handoff.SourceFirst: "vllm", handoff.DestinationFirst: "sglang"}[order], func(b *testing.B) {

@@ -25,9 +25,9 @@ const ttl = 10 * time.Second
 //
 //	ROOT/v1/instances/dynamo%2Fbackend%2Fgenerate%2Faff3a8c19ca935e3
 //
-// A file appears whole, because readers notice it the moment it appears. It is touched as long as its owner lives. Every process
-// that uses a bucket removes files that have expired. So files of other processes may disappear at any time, and own ones if this
-// process was suspended for long; these are written again.
+// A file appears whole, because readers notice it the moment it appears. It is touched as long as its owner lives.
+// Every process that uses a bucket removes files that have expired. So files of other processes may disappear at any
+// time, and own ones if this process was suspended for long; these are written again.
 type File struct {
 	id    uint64
 	root  string

@@ -46,8 +46,8 @@ type answered struct {
 // remembered is how many outcomes a destination keeps, and how many actions may wait.
 const remembered = 16
 
-// NewDestination returns the destination of a hand-off, which has to be over within timeoutMs of its registration, not counting
-// the transfer.
+// NewDestination returns the destination of a hand-off, which has to be over within timeoutMs of its registration, not
+// counting the transfer.
 func NewDestination(register Register, timeoutMs float64) *Destination {
 	return &Destination{register: register, timeoutMs: timeoutMs, deadlineMs: math.Inf(1)}
 }

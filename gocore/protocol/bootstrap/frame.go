@@ -8,7 +8,8 @@ import (
 	"io"
 )
 
-// Header is what a destination sends first: a magic word, the version of the protocol and flags, of which there are none.
+// Header is what a destination sends first: a magic word, the version of the protocol and flags, of which there are
+// none.
 var Header = [8]byte{'D', 'M', 'H', 'F', 1, 0, 0, 0}
 
 // MaxFrame is the length of the longest frame in bytes, without its length.

@@ -239,8 +239,8 @@ func (p *pair) finish() error {
 	return nil
 }
 
-// FuzzPair lets both sides of a hand-off talk in any interleaving, and lose interest at any moment. If the destination has
-// succeeded, so has the source, and without a reason to fail both do.
+// FuzzPair lets both sides of a hand-off talk in any interleaving, and lose interest at any moment. If the destination
+// has succeeded, so has the source, and without a reason to fail both do.
 func FuzzPair(f *testing.F) {
 	f.Add(false, []byte{0, 1, 0, 1})
 	f.Add(true, []byte{28, 16, 17, 29})

@@ -49,7 +49,8 @@ type Ack struct {
 // Outcome is how an action ended.
 type Outcome uint8
 
-// The outcomes. Accepted is that of Reserve; the other actions are answered with Applied, or Noop if there was nothing to do.
+// The outcomes. Accepted is that of Reserve; the other actions are answered with Applied, or Noop if there was nothing
+// to do.
 const (
 	Submitted Outcome = iota
 	Accepted

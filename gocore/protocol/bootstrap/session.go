@@ -37,6 +37,6 @@ var factNames = [...]string{"prompt computed", "released", "queued", "room found
 // String returns the fact in words, for errors.
 func (k FactKind) String() string { return factNames[k] }
 
-// RendezvousMs is how long the two sides of a hand-off wait for each other, in milliseconds, and how long the clean-up of a failed
-// hand-off may take.
+// RendezvousMs is how long the two sides of a hand-off wait for each other, in milliseconds, and how long the clean-up
+// of a failed hand-off may take.
 const RendezvousMs = 30_000

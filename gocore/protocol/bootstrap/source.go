@@ -32,8 +32,8 @@ type asked struct {
 	ack *Ack
 }
 
-// NewSource returns the source of a hand-off, which has to be over within timeoutMs, not counting the transfer. held is the message
-// that it sends when the prompt is computed.
+// NewSource returns the source of a hand-off, which has to be over within timeoutMs, not counting the transfer. held is
+// the message that it sends when the prompt is computed.
 func NewSource(order handoff.Order, held Held, timeoutMs float64) *Source {
 	s := &Source{held: held, timeoutMs: timeoutMs, transferEndMs: math.Inf(1), deadlineMs: math.Inf(1)}
 	s.coordinator, s.first = handoff.New(order)

@@ -10,7 +10,8 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// Table is where the two halves of hand-offs find each other, whichever comes first. H is what the owner keeps for each half.
+// Table is where the two halves of hand-offs find each other, whichever comes first. H is what the owner keeps for each
+// half.
 //
 //	Offer --no other half--> waiting --Offer of the other half--> matched --Retire--> retired, refused for a while
 //	                            \--Withdraw--> retired
@@ -79,14 +80,14 @@ type PairError[H any] struct {
 func (e *PairError[H]) Error() string { return e.Cause.Error() }
 func (e *PairError[H]) Unwrap() error { return e.Cause }
 
-// NewTable returns an empty table. It has room for limit hand-offs with a source, and for as many destinations that wait for their
-// source. It refuses the last limit ids that were retired, each for retiredMs.
+// NewTable returns an empty table. It has room for limit hand-offs with a source, and for as many destinations that
+// wait for their source. It refuses the last limit ids that were retired, each for retiredMs.
 func NewTable[H any](limit int, retiredMs float64) *Table[H] {
 	return &Table[H]{limit: limit, retiredMs: retiredMs, entries: map[uuid.UUID]*entry[H]{}}
 }
 
-// Offer adds a half, and returns the handle of the other half if that waits already. Otherwise the error is ErrWaiting, after which
-// this half waits; a *PairError; ErrCapacity; or an error about the id.
+// Offer adds a half, and returns the handle of the other half if that waits already. Otherwise the error is ErrWaiting,
+// after which this half waits; a *PairError; ErrCapacity; or an error about the id.
 func (t *Table[H]) Offer(h Half[H], nowMs float64) (other H, err error) {
 	t.forget(nowMs)
 	id := h.Identity.HandoffID

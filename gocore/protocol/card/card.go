@@ -107,8 +107,8 @@ type Model struct {
 	LocalIndexer        bool
 	KVEvents            bool // it publishes some
 	WorkerType          WorkerType
-	// Hub is the name of the model on the Hugging Face hub, if Folder is from there: frontends get the files by it. Otherwise the card
-	// names Folder, and that of 1.6, unlike that of 1.3, once more as Source.
+	// Hub is the name of the model on the Hugging Face hub, if Folder is from there: frontends get the files by it.
+	// Otherwise the card names Folder, and that of 1.6, unlike that of 1.3, once more as Source.
 	Hub, Source string
 }
 

@@ -10,8 +10,8 @@ import (
 // workerTypes are the bytes that stand for worker types in a checksum.
 var workerTypes = map[WorkerType]byte{Prefill: 1, Decode: 2, Aggregated: 4}
 
-// Checksum returns the identity of the card, the BLAKE3 hash of its content. A frontend refuses a worker whose checksum differs from that
-// of other workers of the same model, so nothing that differs between workers may be part of it.
+// Checksum returns the identity of the card, the BLAKE3 hash of its content. A frontend refuses a worker whose checksum
+// differs from that of other workers of the same model, so nothing that differs between workers may be part of it.
 func (c *Card) Checksum() string {
 	h := blake3.New()
 	text := func(s string) { _, _ = h.WriteString(s) }

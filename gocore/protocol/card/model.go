@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// FindModel returns the folder of a model: path itself, or the snapshot that the Hugging Face cache, a folder, has of the model
-// with that name. Nothing is downloaded.
+// FindModel returns the folder of a model: path itself, or the snapshot that the Hugging Face cache, a folder, has of
+// the model with that name. Nothing is downloaded.
 func FindModel(path, cache string) (string, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {

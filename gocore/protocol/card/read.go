@@ -67,8 +67,8 @@ func (c *Card) files() []File {
 	return all
 }
 
-// Folder returns where this host has the files of the model: where the card says, or in the folder instead, which may be "", or in
-// the Hugging Face cache. Files with another content than the card says are an error.
+// Folder returns where this host has the files of the model: where the card says, or in the folder instead, which may
+// be "", or in the Hugging Face cache. Files with another content than the card says are an error.
 func (c *Card) Folder(instead, cache string) (string, error) {
 	if len(c.Tokenizer) == 0 {
 		return "", errors.New("the card names no tokenizer")
@@ -119,7 +119,8 @@ func (f *File) find(instead, cache string) (string, error) {
 	return "", fmt.Errorf("%s: %w on this host; give the folder of the model by model_path", f.Path, fs.ErrNotExist)
 }
 
-// EndTokens returns those with which the model in a folder ends its texts, as generation_config.json or config.json has them.
+// EndTokens returns those with which the model in a folder ends its texts, as generation_config.json or config.json has
+// them.
 func EndTokens(folder string) []uint32 {
 	for _, name := range []string{"generation_config.json", "config.json"} {
 		var d struct {

@@ -142,8 +142,8 @@ func (r *Record) openTopic(into any) (e Endpoint, topic string, id uint64, err e
 	return e, topic, id, err
 }
 
-// open reads the document of a record, and the parts of its key: names, and at place idAt-1 an id. The id is taken from the key,
-// because servers that keep numbers as floats may have rounded the one in the document.
+// open reads the document of a record, and the parts of its key: names, and at place idAt-1 an id. The id is taken from
+// the key, because servers that keep numbers as floats may have rounded the one in the document.
 func (r *Record) open(into any, idAt int) (parts []string, id uint64, err error) {
 	parts = strings.Split(r.Key, "/")
 	if len(parts) < idAt {

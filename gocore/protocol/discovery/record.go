@@ -142,8 +142,8 @@ func NATS(subjectPrefix string) Transport {
 	return Transport{Kind: "Nats", Config: map[string]string{"subject_prefix": subjectPrefix}}
 }
 
-// EventChannelRecord says to frontends of 1.3 where the events of a topic are published. component is "" for topics of the
-// namespace.
+// EventChannelRecord says to frontends of 1.3 where the events of a topic are published. component is "" for topics of
+// the namespace.
 func EventChannelRecord(namespace, component, topic string, publisher uint64, t Transport) Record {
 	return record(EventChannels, namespace+"/"+component+"/"+topic+"/"+Hex(publisher), struct {
 		Type       string    `json:"type"`
@@ -174,8 +174,9 @@ func (e Endpoint) scopedKey(topic string, publisher uint64) string {
 	return "namespace/" + e.Namespace + "/component/" + e.Component + "/endpoint/" + e.Name + "/topic/" + topic + "/" + Hex(publisher)
 }
 
-// ScopedChannelRecord does what [EventChannelRecord] does, for frontends of 1.6. On Kubernetes, frontends of 1.3 drop all records of a pod if one
-// event channel has no namespace and component, so it has them; the component is one that nobody looks for.
+// ScopedChannelRecord does what [EventChannelRecord] does, for frontends of 1.6. On Kubernetes, frontends of 1.3 drop
+// all records of a pod if one event channel has no namespace and component, so it has them; the component is one that
+// is not looked for.
 func ScopedChannelRecord(e Endpoint, topic string, publisher uint64, t Transport) Record {
 	return record(EventChannels, e.scopedKey(topic, publisher), struct {
 		Type       string    `json:"type"`
@@ -188,8 +189,8 @@ func ScopedChannelRecord(e Endpoint, topic string, publisher uint64, t Transport
 	}{"EventChannel", e.scope(), e.Namespace, e.Component + "." + e.Name, topic, publisher, t})
 }
 
-// EventSourceRecord says to frontends of 1.6 which rank of a worker publishes the events of a topic, and at which endpoint those that
-// were missed can be asked for. instance is the record of that endpoint, nil if there is none.
+// EventSourceRecord says to frontends of 1.6 which rank of a worker publishes the events of a topic, and at which
+// endpoint those that were missed can be asked for. instance is the record of that endpoint, nil if there is none.
 func EventSourceRecord(e Endpoint, topic string, publisher, worker uint64, dpRank int, instance *Record) Record {
 	type rank struct {
 		WorkerID uint64 `json:"worker_id"`

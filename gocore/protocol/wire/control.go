@@ -49,8 +49,8 @@ const (
 	streamResponse = "response"
 )
 
-// DecodeControl reads the header of a request. If only the codec is wrong, it returns the error and everything else, so that the
-// frontend can be told.
+// DecodeControl reads the header of a request. If only the codec is wrong, it returns the error and everything else, so
+// that the frontend can be told.
 func DecodeControl(header []byte) (Control, error) {
 	var h controlHeader
 	if err := json.Unmarshal(header, &h); err != nil {
@@ -120,7 +120,8 @@ type prologue struct {
 	Error *string `json:"error"`
 }
 
-// AppendPrologue appends the message that says whether a request is served. refusal is the reason if it is not, else "".
+// AppendPrologue appends the message that says whether a request is served. refusal is the reason if it is not, else
+// "".
 func AppendPrologue(dst []byte, refusal string) []byte {
 	var p prologue
 	if refusal != "" {

@@ -1,5 +1,5 @@
-// Package wire is the request plane in bytes: the messages of a Dynamo frontend and a worker about one request. It only converts;
-// package plane has the sockets.
+// Package wire is the request plane in bytes: the messages of a Dynamo frontend and a worker about one request. It only
+// converts; package plane has the sockets.
 //
 //	frontend --Frame--> worker      path, headers, payload; answered by one Ack each, in order
 //	   payload = Message{Control, Request}
@@ -13,6 +13,6 @@
 // Both directions consist of Messages: a header, a body, or both, each with its length. Numbers are big-endian.
 // Control headers are JSON always; bodies are JSON or MessagePack, as the request says ([Codec]).
 //
-// Decoders do not trust what peers have sent: they bound every length before they allocate, and return errors. Start reading at
-// frame.go.
+// Decoders do not trust what peers have sent: they bound every length before they allocate, and return errors. Start
+// reading at frame.go.
 package wire

@@ -20,8 +20,9 @@ type Frame struct {
 // ErrTooLarge is the error of a frame or message above the limit of its reader.
 var ErrTooLarge = errors.New("message too large")
 
-// ReadFrame reads one frame of at most limit bytes. It allocates memory as data arrives, not by the announced size. If grow is not
-// nil, it is called with the size of the whole frame before the payload is read; its error ends the reading.
+// ReadFrame reads one frame of at most limit bytes. It allocates memory as data arrives, not by the announced size. If
+// grow is not nil, it is called with the size of the whole frame before the payload is read; its error ends the
+// reading.
 func ReadFrame(r io.Reader, limit int, grow func(size int) error) (Frame, error) {
 	path, err := readShort(r)
 	if err != nil {
@@ -75,7 +76,8 @@ func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 const (
 	Accepted   = ""
 	Overloaded = "Server overloaded: worker at capacity"
-	// UnknownEndpoint stands before the path of a frame that is not served here. A frontend does not take it for a refusal.
+	// UnknownEndpoint stands before the path of a frame that is not served here. A frontend does not take it for a
+	// refusal.
 	UnknownEndpoint = "Unknown endpoint: "
 )
 
@@ -109,8 +111,8 @@ func readShort(r io.Reader) ([]byte, error) {
 	return readBytes(r, int64(binary.BigEndian.Uint16(length[:])))
 }
 
-// readBytes reads size bytes. It allocates at most four times as much as has arrived, so a peer that announces much has to send
-// much.
+// readBytes reads size bytes. It allocates at most four times as much as has arrived, so a peer that announces much has
+// to send much.
 func readBytes(r io.Reader, size int64) ([]byte, error) {
 	const trusted = 64 << 10
 	if size <= trusted {

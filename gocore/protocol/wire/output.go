@@ -10,7 +10,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Output is a piece of a generated answer. It may have tokens without their text, because frontends have the tokenizer, too.
+// Output is a piece of a generated answer. It may have tokens without their text, because frontends have the tokenizer,
+// too.
 type Output struct {
 	TokenIDs []uint32
 	Tokens   []string
@@ -18,7 +19,8 @@ type Output struct {
 	Finish   Finish
 	// DisaggregatedParams are what a prefill worker sends to the decode worker through the frontend; "" for nothing.
 	DisaggregatedParams string
-	// Usage is what the request has taken so far; nil if the piece does not say. Workers say it with the first token and at the end.
+	// Usage is what the request has taken so far; nil if the piece does not say. Workers say it with the first token and
+	// at the end.
 	Usage *Usage
 }
 
@@ -175,8 +177,8 @@ type Problem struct {
 	Code    int    `json:"code"`
 }
 
-// AppendProblem appends a message with an item that is an error instead of data. The request fails with it, even after tokens. If
-// nothing was sent before, frontends pass the problem on to the client unchanged.
+// AppendProblem appends a message with an item that is an error instead of data. The request fails with it, even after
+// tokens. If nothing was sent before, frontends pass the problem on to the client unchanged.
 func AppendProblem(dst []byte, codec Codec, p Problem) []byte {
 	return appendBody(dst, func(dst []byte) []byte {
 		p.Message = strings.ToValidUTF8(p.Message, "\uFFFD")

@@ -11,8 +11,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Request is the body of a request to generate: the prompt, and conditions for the answer. A frontend sends much more; members
-// that a simulation does not need are skipped.
+// Request is the body of a request to generate: the prompt, and conditions for the answer. A frontend sends much more;
+// members that a simulation does not need are skipped.
 type Request struct {
 	Model              string         `json:"model,omitempty"`
 	TokenIDs           Tokens         `json:"token_ids"`

@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// Tokens is a list of token ids. A prompt is by far the largest part of a request: it is read in one go, without growing.
+// Tokens is a list of token ids. A prompt is by far the largest part of a request: it is read in one go, without
+// growing.
 type Tokens []uint32
 
 // UnmarshalJSON implements [json.Unmarshaler], which is only given values that are well-formed.

@@ -14,8 +14,8 @@ var (
 	errReserved  = errors.New("a byte that begins no value")
 )
 
-// wellFormed checks that data begins with one whole MessagePack value before the library decodes it: the library decodes nested
-// values by recursion, and would run out of stack on some megabytes of array headers.
+// wellFormed checks that data begins with one whole MessagePack value before the library decodes it: the library
+// decodes nested values by recursion, and would run out of stack on some megabytes of array headers.
 func wellFormed(data []byte) error {
 	left := []uint64{1} // values still to come, of each open array or map
 	for len(left) > 0 {

@@ -15,8 +15,8 @@ var bucketFields = []strictjson.Field{
 	number("bucket_adjust_interval_secs", positive, 5, "Seconds between two adjustments of the ranges of lengths to the prompts seen."),
 }
 
-// bucket sends prompts of about the same length to the same worker, as the prefill policy of that name of SGLang's gateway and
-// Shepherd does. The gateways count characters, we count tokens.
+// bucket sends prompts of about the same length to the same worker, as the prefill policy of that name of SGLang's
+// gateway and Shepherd does. The gateways count characters, we count tokens.
 type bucket struct {
 	memoryless
 	abs       int64
@@ -67,8 +67,8 @@ func (b *bucket) sent(v *view, r *router.Request, worker int) {
 	b.prompts[r.PromptTokens]++
 }
 
-// adjust makes ranges of lengths whose prompts have about as many tokens together. A range ends, inclusively, with the length at
-// which the sum since the last end reaches the fair share.
+// adjust makes ranges of lengths whose prompts have about as many tokens together. A range ends, inclusively, with the
+// length at which the sum since the last end reaches the fair share.
 func (b *bucket) adjust(workers int) {
 	lengths, total := slices.Sorted(maps.Keys(b.prompts)), 0
 	for length, n := range b.prompts {

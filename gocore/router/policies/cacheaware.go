@@ -63,8 +63,8 @@ func (c *cacheAware) evictEvery(o router.Options, tokensPerUnit int) {
 	c.limit = o.Settings.Int("max_tree_size") / (o.BlockSize * tokensPerUnit)
 }
 
-// due evicts if it is time to. The tree has not changed since the last request, so that evictions in between would have done the
-// same.
+// due evicts if it is time to. The tree has not changed since the last request, so that evictions in between would have
+// done the same.
 func (c *cacheAware) due(nowMs float64) {
 	if c.everyMs == 0 || nowMs < c.nextMs {
 		return
@@ -86,8 +86,8 @@ func (*cacheAware) ended(string, int) {}
 
 func (c *cacheAware) forget(worker int) { c.tree.forget(worker) }
 
-// imbalanced reports whether the load is out of balance as SGLang's gateway and vLLM's router see it; relaxed is the worker that
-// has the least then.
+// imbalanced reports whether the load is out of balance as SGLang's gateway and vLLM's router see it; relaxed is the
+// worker that has the least then.
 func (c *cacheAware) imbalanced(v *view) (relaxed int, unbalanced bool) {
 	relaxed = least(v.workers, v.requests)
 	low, high := v.requests[relaxed], 0
@@ -97,7 +97,8 @@ func (c *cacheAware) imbalanced(v *view) (relaxed int, unbalanced bool) {
 	return relaxed, high-low > c.abs && float32(high) > float32(low)*float32(c.rel)
 }
 
-// leastOf returns the first by number of the holders with the fewest requests in flight that get requests, false for none.
+// leastOf returns the first by number of the holders with the fewest requests in flight that get requests, false for
+// none.
 func leastOf(v *view, holders []holder) (best int, found bool) {
 	for _, h := range holders {
 		if !v.has(h.worker) {
@@ -118,7 +119,8 @@ func loadOf(v *view, worker int, found bool) int {
 	return v.requests[worker]
 }
 
-// sglangCacheAware takes the worker that was first given the prefix, whatever its load, as long as the load is balanced.
+// sglangCacheAware takes the worker that was first given the prefix, whatever its load, as long as the load is
+// balanced.
 type sglangCacheAware struct{ cacheAware }
 
 func newSGLangCacheAware(o router.Options) rule {
@@ -171,8 +173,8 @@ func (c *vllmCacheAware) choose(v *view, r *router.Request, _ chance) int {
 	return relaxed
 }
 
-// smgCacheAware takes the least loaded worker that holds the prefix, unless that has clearly more to do than the mean. Ties are
-// drawn.
+// smgCacheAware takes the least loaded worker that holds the prefix, unless that has clearly more to do than the mean.
+// Ties are drawn.
 type smgCacheAware struct {
 	cacheAware
 	holders []int // room that is used again

@@ -141,7 +141,7 @@ func outcomes(choose func(chance) int) map[int]float64 {
 	}
 }
 
-// scripted draws what it is told to, and then zeros.
+// scripted draws what it is given, and then zeros.
 type scripted struct {
 	made, of    []int
 	at          int
@@ -157,7 +157,8 @@ func (s *scripted) IntN(n int) int {
 	return s.made[s.at-1]
 }
 
-// modeOf returns the mode and its settings that stand for a policy of a real router; in "a/b" it is that of the prefill workers.
+// modeOf returns the mode and its settings that stand for a policy of a real router; in "a/b" it is that of the prefill
+// workers.
 func (c *decisionCase) modeOf(policy string) (name, settings string) {
 	switch policy {
 	case "cache_aware":
@@ -288,8 +289,8 @@ func numbers(t *testing.T, raw []json.RawMessage, part int) (all []int) {
 	return all
 }
 
-// TestRecordedDecisions replays what real routers did. Of an "exact" case every decision is reproduced, of a "random" one every
-// decision is among those that the rule allows, and of a "statistical" one the frequencies agree.
+// TestRecordedDecisions replays what real routers did. Of an "exact" case every decision is reproduced, of a "random"
+// one every decision is among those that the rule allows, and of a "statistical" one the frequencies agree.
 func TestRecordedDecisions(t *testing.T) {
 	cases := decisionCases(t, "../../../tests/conformance/routers.jsonl.gz")
 	if len(cases) != 45 {
@@ -403,8 +404,9 @@ func (c *decisionCase) judgeStickiness(t *testing.T, v *verdict, workers int, de
 	}
 }
 
-// openShares is how large a part of the decisions of a policy may differ from the rule: what docs/routers.md says is not known of it.
-// Three times the part that differed in November 2026 is no change of the router; of other policies none may differ.
+// openShares is how large a part of the decisions of a policy may differ from the rule: what docs/routers.md says is
+// not known of it. Three times the part that differed in November 2026 is no change of the router; of other policies
+// none may differ.
 var openShares = map[[2]string]float64{
 	{"sglang-router", "cache_aware, eviction"}: 3 * 1.0 / 720,
 	{"vllm-router", "cache_aware, eviction"}:   3 * 4.0 / 720,

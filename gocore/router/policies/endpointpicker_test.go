@@ -71,8 +71,8 @@ func scored(t *testing.T, settings string, polled gauges, matched []int, r route
 	return decider.scores
 }
 
-// TestPickerScores: the example of the documentation, A with three of four blocks, a queue of 4 and half of its cache in use, and
-// B with none of it; then each scorer by itself.
+// TestPickerScores: the example of the documentation, A with three of four blocks, a queue of 4 and half of its cache
+// in use, and B with none of it; then each scorer by itself.
 func TestPickerScores(t *testing.T) {
 	polled := gauges{queued: []int64{4, 0}, requests: []int64{7, 6}, blocks: []int64{50, 10}, there: true}
 	alone := func(weight string) string {
@@ -91,8 +91,8 @@ func TestPickerScores(t *testing.T) {
 	}
 }
 
-// TestPickerPrefix: requests go where their prefix was sent until the queue there is too long; what was sent least recently is
-// forgotten.
+// TestPickerPrefix: requests go where their prefix was sent until the queue there is too long; what was sent least
+// recently is forgotten.
 func TestPickerPrefix(t *testing.T) {
 	p := newPicker(t, `{"queue_weight":0,"kv_weight":0,"prefix_lru_blocks":6}`, 4)
 	home := sendTo(t, p, 0, blocksFrom(10, 4), 0)
@@ -205,8 +205,8 @@ func TestPickerPolls(t *testing.T) {
 	}
 }
 
-// TestPickerSaturation: while all workers are saturated, sheddable requests are rejected; with hold, others wait and the highest
-// priority goes first.
+// TestPickerSaturation: while all workers are saturated, sheddable requests are rejected; with hold, others wait and
+// the highest priority goes first.
 func TestPickerSaturation(t *testing.T) {
 	full := func(saturation string) *router.Asked {
 		p := newPicker(t, `{"queue_depth_threshold":1,"saturation":"`+saturation+`"}`, 2)
@@ -252,7 +252,7 @@ func TestPickerSaturation(t *testing.T) {
 	}
 }
 
-// TestPickerDraws: weighted_random takes workers as often as their scores say, random all alike.
+// TestPickerDraws: weighted_random takes workers in proportion to their scores, random all alike.
 func TestPickerDraws(t *testing.T) {
 	for picker, want := range map[string]float64{"weighted_random": 0.75, "random": 0.5} {
 		p := newPicker(t, `{"prefix_weight":2,"queue_weight":0,"kv_weight":0,"token_load_weight":1,"prefix_from":"events","picker":"`+picker+`"}`, 2)

@@ -42,7 +42,7 @@ func free(t testing.TB, p *pool, id int, atMs float64) {
 	}
 }
 
-// TestVectors are the sequences of decisions that were worked out by hand from runs of the real routers.
+// TestVectors repeats the sequences of decisions that were worked out by hand from runs of the real routers.
 func TestVectors(t *testing.T) {
 	ids := characters{}
 	same := func(n int) (prompts []string) { return slices.Repeat([]string{strings.Repeat("x", 100)}, n) }
@@ -89,7 +89,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestSMGSpill: with the defaults 40 equal prompts go seven times to one worker, seven times to a second one, and then to both.
+// TestSMGSpill: with the defaults 40 equal prompts go seven times to one worker, seven times to a second one, and then
+// to both.
 func TestSMGSpill(t *testing.T) {
 	p := newRouter(t, "smg_cache_aware", `{}`, 3)
 	prompt := characters{}.prompt(strings.Repeat("x", 100))
@@ -213,7 +214,8 @@ func TestBoundedLoad(t *testing.T) {
 	}
 }
 
-// TestPrefixHashOverload: 40 equal prompts stay with their worker until it is overloaded; then every second one goes elsewhere.
+// TestPrefixHashOverload: 40 equal prompts stay with their worker until it is overloaded; then every second one goes
+// elsewhere.
 func TestPrefixHashOverload(t *testing.T) {
 	p := newRouter(t, "prefix_hash", `{}`, 4)
 	prompt := characters{}.prompt(strings.Repeat("x", 300))
@@ -403,8 +405,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// BenchmarkDecision is the life of a request on 64 workers: prompts of 8,192 tokens in 128 blocks, of which 16 are a system prompt
-// and the next ones a conversation that grows by 8 blocks a turn.
+// BenchmarkDecision measures the life of a request on 64 workers: prompts of 8,192 tokens in 128 blocks, of which 16 are a
+// system prompt and the next ones a conversation that grows by 8 blocks a turn.
 func BenchmarkDecision(b *testing.B) {
 	for _, row := range table {
 		b.Run(row.name, func(b *testing.B) {

@@ -11,7 +11,7 @@ import (
 // chance draws numbers from 0 to n-1.
 type chance interface{ IntN(n int) int }
 
-// rule chooses workers. It hears of every request that it sent, in order.
+// rule chooses workers. It learns of every request that it sent, in order.
 type rule interface {
 	// choose returns the worker of a request, one of v.workers. It changes nothing that later decisions depend on.
 	choose(v *view, r *router.Request, draw chance) int
@@ -67,8 +67,8 @@ type reports struct {
 	polled  loads
 }
 
-// poll brings what was polled up to date. It must be called before the loads of this instant change: nothing has changed since
-// the last call, so that the polls in between all saw the same.
+// poll brings what was polled up to date. It must be called before the loads of this instant change: nothing has
+// changed since the last call, so that the polls in between all saw the same.
 func (r *reports) poll(nowMs float64) {
 	if nowMs < r.nextMs {
 		return

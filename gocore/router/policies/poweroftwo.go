@@ -10,8 +10,8 @@ var powerOfTwoFields = []strictjson.Field{
 		"What is compared: `\"requests\"` in flight, or the prompt `\"tokens\"` of these."),
 }
 
-// powerOfTwo draws two different workers and takes the one with less load; ties are drawn. SGLang's gateway compares tokens that
-// workers report every 30 s, vLLM's router and Shepherd the requests that they have in flight themselves.
+// powerOfTwo draws two different workers and takes the one with less load; ties are drawn. SGLang's gateway compares
+// tokens that workers report every 30 s, vLLM's router and Shepherd the requests that they have in flight themselves.
 type powerOfTwo struct {
 	memoryless
 	byTokens bool

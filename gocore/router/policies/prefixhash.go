@@ -12,8 +12,8 @@ var prefixFields = []strictjson.Field{
 	integer("virtual_nodes", 1, 150, "Points of each worker on the ring."),
 }
 
-// prefixHash sends prompts that begin alike to the same worker, as Shepherd model gateway does, and to the least loaded one while
-// that worker is overloaded.
+// prefixHash sends prompts that begin alike to the same worker, as Shepherd model gateway does, and to the least loaded
+// one while that worker is overloaded.
 type prefixHash struct {
 	memoryless
 	ring        ring

@@ -14,8 +14,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// ring is a hash ring: each worker has points on it, and a key belongs to the worker whose point comes next. Points and keys are
-// hashed as Shepherd model gateway does.
+// ring is a hash ring: each worker has points on it, and a key belongs to the worker whose point comes next. Points and
+// keys are hashed as Shepherd model gateway does.
 type ring struct {
 	points  int // of each worker
 	name    func(worker int) string
@@ -124,8 +124,8 @@ func keyHash(r *router.Request) uint64 {
 	return hashPrefix(r, r.PromptTokens, 1)
 }
 
-// hashPrefix hashes the first tokens of a prompt: full blocks by their identity, and the length where the prompt is shorter than
-// a block.
+// hashPrefix hashes the first tokens of a prompt: full blocks by their identity, and the length where the prompt is
+// shorter than a block.
 func hashPrefix(r *router.Request, tokens, blockSize int) uint64 {
 	known := len(r.Prompt.Segments) * r.Prompt.PerSegment
 	blocks := min((tokens+blockSize-1)/blockSize, known)

@@ -7,8 +7,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// sentIndex knows the prompts that were sent to each worker, up to so many blocks of each: the segments that were sent least
-// recently go first, and of a prompt its end before its beginning.
+// sentIndex knows the prompts that were sent to each worker, up to a number of blocks of each: the segments that were
+// sent least recently go first, and of a prompt its end before its beginning.
 type sentIndex struct {
 	capacity int // blocks of a worker
 	nodes    []sentNode
@@ -21,15 +21,15 @@ type sentIndex struct {
 	path     []placed         // the first segments of the prompt that was matched last, until something changes
 }
 
-// segmentHolders are the workers that were sent a segment: all of them, those of these that were sent the whole of it as bits, and
-// how many blocks the others were sent.
+// segmentHolders are the workers that were sent a segment: all of them, those of these that were sent the whole of it
+// as bits, and how many blocks the others were sent.
 type segmentHolders struct {
 	all   []segmentHolder
 	whole []uint64
 	parts []segmentPart
 }
 
-// segmentPart is a worker that was sent so many leading blocks of a segment, but not all.
+// segmentPart is a worker that was sent some leading blocks of a segment, but not all.
 type segmentPart struct{ worker, blocks int32 }
 
 // note notes how many blocks of a segment a worker was sent, 0 if it does not count any more.
@@ -61,8 +61,8 @@ type sentNode struct {
 	before, after int32 // in the list of the worker, none at its ends
 }
 
-// segmentHolder is a worker that was sent so many leading blocks of a segment, and its node. The workers of a segment are side by side,
-// as the first segments of prompts have many.
+// segmentHolder is a worker that was sent leading blocks of a segment, and its node. The workers of a segment are side
+// by side, as the first segments of prompts have many.
 type segmentHolder struct{ worker, blocks, node int32 }
 
 // sentList has the nodes of a worker, those sent last first.
@@ -110,7 +110,8 @@ func (x *sentIndex) match(p kvcache.Prompt, blocks int, matched []int) {
 	}
 }
 
-// advance lets those go on that have a whole segment, and settles the others of those that had all before it. It reports whether any goes on.
+// advance lets those go on that have a whole segment, and settles the others of those that had all before it. It
+// reports whether any goes on.
 func (x *sentIndex) advance(held *segmentHolders, from int, matched []int) (further bool) {
 	for w, alive := range x.alive {
 		whole := uint64(0)

@@ -2,8 +2,9 @@ package policies
 
 import "dynosim/gocore/router"
 
-// sticky keeps a session on its worker, as sticky_least_loaded of vLLM's router does: a new session goes to a worker that was
-// given the fewest sessions so far, whatever these do now. A request without a session goes where its prompt points.
+// sticky keeps a session on its worker, as sticky_least_loaded of vLLM's router does: a new session goes to a worker
+// that was given the fewest sessions so far, whatever these do now. A request without a session goes where its prompt
+// points.
 type sticky struct {
 	memoryless
 	homes    map[string]int

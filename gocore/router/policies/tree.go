@@ -7,15 +7,15 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// tree is the prefix tree of a cache-aware router: which workers were sent a prompt that begins with some blocks. The router never
-// hears what the workers really have cached.
+// tree is the prefix tree of a cache-aware router: which workers were sent a prompt that begins with some blocks. The
+// router never hears what the workers really have cached.
 //
 //	edge [b0 b1 b2] held by 0, 1 --- edge [b3 b4] held by 0
 //	                             \-- edge [b5]    held by 1
 //
-// An edge ends where prompts part, or where one of them ends. Equal block ids mean equal prefixes, so a block is on one edge at
-// most, the edge that begins with a block can be looked up, and a prompt agrees with an edge up to a place that can be searched
-// for by halves.
+// An edge ends where prompts part, or where one of them ends. Equal block ids mean equal prefixes, so a block is on one
+// edge at most, the edge that begins with a block can be looked up, and a prompt agrees with an edge up to a place that
+// can be searched for by halves.
 type tree struct {
 	starts map[kvcache.BlockID]*edge
 	root   edge
@@ -38,8 +38,8 @@ type holder struct {
 
 func newTree() *tree { return &tree{starts: map[kvcache.BlockID]*edge{}} }
 
-// match returns how many leading blocks of a prompt are in the tree, and who holds them, the first holder first. The holders are
-// valid until the tree changes.
+// match returns how many leading blocks of a prompt are in the tree, and who holds them, the first holder first. The
+// holders are valid until the tree changes.
 func (t *tree) match(p kvcache.Prompt, blocks int) (matched int, holders []holder) {
 	for matched < blocks {
 		e := t.starts[p.Block(matched)]

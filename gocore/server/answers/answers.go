@@ -1,5 +1,5 @@
-// Package answers decides what a model says. An answer of simulated engines is known when its request arrives: what remains is when
-// its tokens come. An [Arriving] one becomes known with its tokens.
+// Package answers decides what a model says. An answer of simulated engines is known when its request arrives: what
+// remains is when its tokens come. An [Arriving] one becomes known with its tokens.
 package answers
 
 import (
@@ -34,7 +34,8 @@ type Source struct {
 	Recorded  *Recording // for that mode
 	// Standard is the number of tokens of an answer that is made up for a request that names none.
 	Standard int
-	// ToolCalls is the probability of an answer that calls tools, where it need not, and MostCalls how many calls there are at most.
+	// ToolCalls is the probability of an answer that calls tools, where it need not, and MostCalls how many calls there
+	// are at most.
 	ToolCalls float64
 	MostCalls int
 	// Thinking is the fraction of each answer of a chat that is reasoning, with its two marks.
@@ -77,7 +78,8 @@ type Answer struct {
 	Finish  string // "stop", "length" or another reason of a backend; "" while tokens may follow
 	// StopReason is the stop sequence or the token that has ended the answer, nil for none.
 	StopReason any
-	// Thought is the number of leading tokens that are reasoning, with the two marks. Thinking tells that the second mark is missing.
+	// Thought is the number of leading tokens that are reasoning, with the two marks. Thinking tells that the second mark
+	// is missing.
 	Thought  int
 	Thinking bool
 	// Calls are those of which the answer consists after the reasoning, none for a text.
@@ -126,7 +128,8 @@ func (s *Source) AtMost(q *Question) int {
 	return min(q.Most, longest)
 }
 
-// speak returns the text of an answer before stop conditions. whole tells that the model has said all that it wanted to.
+// speak returns the text of an answer before stop conditions. whole tells that the model has said all that it wanted
+// to.
 func (s *Source) speak(ctx context.Context, q *Question) (spoken tokens.Spoken, whole bool, err error) {
 	text, found := "", false
 	switch s.Mode {
@@ -207,8 +210,9 @@ func (a *Answer) stop(q *Question) {
 	}
 }
 
-// findStop returns the number of tokens with which a stop sequence is complete, and where in the text it begins. It looks for it
-// after the reasoning, and it is complete with the token number fewest at the earliest. Without one it returns more than all tokens.
+// findStop returns the number of tokens with which a stop sequence is complete, and where in the text it begins. It
+// looks for it after the reasoning, and it is complete with the token number fewest at the earliest. Without one it
+// returns more than all tokens.
 func (a *Answer) findStop(sequence string, fewest int) (tokenCount, at int) {
 	from := 0
 	if a.Thought > 0 {
@@ -246,7 +250,7 @@ func (a *Answer) Reasoning() (begins, ends, speech int) {
 	return a.End(1), a.End(a.Thought - 1), speech
 }
 
-// End returns the length of the text that is known with so many tokens.
+// End returns the length of the text that is known with a number of tokens.
 func (a *Answer) End(count int) int {
 	if count == 0 {
 		return 0
@@ -254,5 +258,5 @@ func (a *Answer) End(count int) int {
 	return int(a.Ends[count-1])
 }
 
-// Complete reports whether nothing follows after so many tokens.
+// Complete reports whether nothing follows after a number of tokens.
 func (a *Answer) Complete(count int) bool { return a.Finish != "" && count == len(a.Tokens) }

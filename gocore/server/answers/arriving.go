@@ -10,9 +10,9 @@ import (
 // Marks are the tokens around the reasoning with which answers of a model may begin.
 type Marks struct{ Begin, End uint32 }
 
-// Arriving is an answer that a backend makes, whose tokens arrive one after the other. Its Answer is what is known of it: Text and
-// Tokens grow, Visible leaves out the end of the text while that may be the beginning of a stop sequence, and Finish is "" until
-// the answer is complete. It then is what [Source.Decide] makes of the same tokens.
+// Arriving is an answer that a backend makes, whose tokens arrive one after the other. Its Answer is what is known of
+// it: Text and Tokens grow, Visible leaves out the end of the text while that may be the beginning of a stop sequence,
+// and Finish is "" until the answer is complete. It then is what [Source.Decide] makes of the same tokens.
 type Arriving struct {
 	Answer
 	question *Question
@@ -23,8 +23,8 @@ type Arriving struct {
 	stops    []stopSearch
 }
 
-// Arrive returns an answer without tokens. decoders makes a decoder for its text, and another one for the text after its
-// reasoning. marks is nil for a model that does not reason.
+// Arrive returns an answer without tokens. decoders makes a decoder for its text, and another one for the text after
+// its reasoning. marks is nil for a model that does not reason.
 func Arrive(q *Question, decoders func() tokens.Decoder, marks *Marks) *Arriving {
 	a := &Arriving{question: q, decoders: decoders, decoder: decoders()}
 	if q.Reasoning {
@@ -38,8 +38,8 @@ func Arrive(q *Question, decoders func() tokens.Decoder, marks *Marks) *Arriving
 	return a
 }
 
-// Add takes the next tokens. finish is why the backend has ended the answer with them, "" if it has not. Tokens after the end of the
-// answer, or beyond the number that it may have, are dropped.
+// Add takes the next tokens. finish is why the backend has ended the answer with them, "" if it has not. Tokens after
+// the end of the answer, or beyond the number that it may have, are dropped.
 func (a *Arriving) Add(ids []uint32, finish string) {
 	for i := range ids {
 		if a.Finish != "" {
@@ -113,8 +113,8 @@ func (a *Arriving) say(text string) {
 	}
 }
 
-// end ends the answer: nothing is held back any more, unless the last of its text is a stop sequence. A token that is the reason is
-// no text.
+// end ends the answer: nothing is held back any more, unless the last of its text is a stop sequence. A token that is
+// the reason is no text.
 func (a *Arriving) end(finish string, reason any) {
 	a.say(a.decoder.Close())
 	if a.Finish == "" {
@@ -127,8 +127,8 @@ func (a *Arriving) end(finish string, reason any) {
 	}
 }
 
-// stopSearch looks for a stop sequence in text that comes in pieces, by the algorithm of Knuth, Morris and Pratt: no byte is looked at
-// twice, whatever clients ask for.
+// stopSearch looks for a stop sequence in text that comes in pieces, by the algorithm of Knuth, Morris and Pratt: no
+// byte is looked at twice, whatever clients ask for.
 type stopSearch struct {
 	sequence string
 	shorter  []int32 // how much of the sequence is still matched when the byte after so much of it is another one
@@ -150,7 +150,8 @@ func newStopSearch(sequence string) stopSearch {
 	return stopSearch{sequence: sequence, shorter: shorter}
 }
 
-// next takes the next piece. If the sequence is complete in it, and counts, end is where it ends in the piece for the first time.
+// next takes the next piece. If the sequence is complete in it, and counts, end is where it ends in the piece for the
+// first time.
 func (s *stopSearch) next(text string, counts bool) (end int, found bool) {
 	for i := range len(text) {
 		for s.matched > 0 && text[i] != s.sequence[s.matched] {

@@ -36,8 +36,8 @@ type Call struct {
 // wording is what models write around the arguments of calls, which is a part of the tokens of an answer.
 type wording struct{ open, between, close, name, arguments, after string }
 
-// vLLM makes models write a list if they must call something, and the arguments alone of a function that is named. Otherwise
-// it is up to the model: this is what Hermes and Qwen write.
+// vLLM makes models write a list if they must call something, and the arguments alone of a function that is named.
+// Otherwise it is up to the model: this is what Hermes and Qwen write.
 var (
 	listWording  = wording{open: "[", between: ", ", close: "]", name: `{"name": `, arguments: `, "parameters": `, after: "}"}
 	aloneWording = wording{}

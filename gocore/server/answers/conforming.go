@@ -7,8 +7,8 @@ import (
 	"dynosim/gocore/server/tokens"
 )
 
-// recorded returns the recorded answer to a question: to the last result of calls if there is one, else to what the client has said,
-// to which calls are no answer any more then.
+// recorded returns the recorded answer to a question: to the last result of calls if there is one, else to what the
+// client has said, to which calls are no answer any more then.
 func (s *Source) recorded(q *Question) (answer recordedAnswer, found bool) {
 	if s.Mode != Recorded {
 		return answer, false
@@ -24,8 +24,9 @@ func (s *Source) recorded(q *Question) (answer recordedAnswer, found bool) {
 	return answer, found
 }
 
-// conforming returns an answer in the form of the question, after reasoning in no form if there is any. It ends by itself; one that
-// would have to be longer than it may be is cut off. called is the form if it is that of calls, else nil.
+// conforming returns an answer in the form of the question, after reasoning in no form if there is any. It ends by
+// itself; one that would have to be longer than it may be is cut off. called is the form if it is that of calls, else
+// nil.
 func (s *Source) conforming(ctx context.Context, q *Question, called *calls) (Answer, error) {
 	n, seed := s.length(q), s.draw(q)
 	a := Answer{Finish: "stop"}
@@ -64,8 +65,8 @@ func (s *Source) conforming(ctx context.Context, q *Question, called *calls) (An
 // shapeTries is how often the length of a text is corrected until it has the wanted number of tokens.
 const shapeTries = 6
 
-// shape makes up a text in the form of the question, of n tokens as far as the form allows that. whole is false for the beginning of
-// a text that has more tokens than the question allows.
+// shape makes up a text in the form of the question, of n tokens as far as the form allows that. whole is false for the
+// beginning of a text that has more tokens than the question allows.
 func (s *Source) shape(ctx context.Context, q *Question, seed uint64, n int) (best tokens.Spoken, whole bool, err error) {
 	size := n // in bytes
 	for try := range shapeTries {
@@ -93,7 +94,8 @@ func (s *Source) shape(ctx context.Context, q *Question, seed uint64, n int) (be
 	return best, whole, nil
 }
 
-// closer reports whether a number of tokens is a better one than another: at most n if possible, and as many as possible then.
+// closer reports whether a number of tokens is a better one than another: at most n if possible, and as many as
+// possible then.
 func closer(got, other, n int) bool {
 	if got > n || other > n {
 		return got < other

@@ -27,8 +27,8 @@ type recordedAnswer struct {
 // maxLine is the longest line of a recording, in bytes.
 const maxLine = 64 << 20
 
-// ReadRecording reads a JSON object from each line, with the members "prompt" and "response" or "tool_calls". Other members are ignored.
-// An answer is given to everything that begins with its prompt; the longest prompt wins.
+// ReadRecording reads a JSON object from each line, with the members "prompt" and "response" or "tool_calls". Other
+// members are ignored. An answer is given to everything that begins with its prompt; the longest prompt wins.
 func ReadRecording(from io.Reader) (*Recording, error) {
 	r := &Recording{answers: map[string]recordedAnswer{}}
 	lines := bufio.NewScanner(from)
@@ -81,8 +81,9 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 	return r, nil
 }
 
-// find returns the answer of the longest prompt with which a text begins. Of the prompts that are not greater than the text, those that
-// it begins with share more with it the greater they are; the search goes down from the greatest to what the two have in common.
+// find returns the answer of the longest prompt with which a text begins. Of the prompts that are not greater than the
+// text, those that it begins with share more with it the greater they are; the search goes down from the greatest to
+// what the two have in common.
 func (r *Recording) find(said string) (answer recordedAnswer, found bool) {
 	for text := said; ; {
 		i := sort.SearchStrings(r.prompts, text)

@@ -1,5 +1,6 @@
-// Package backend is what package openai wants of workers that make answers elsewhere: it hands them a [Call] for each answer, and
-// they put tokens into it as they arrive. What the tokens say and where the answer ends is decided in front, by package answers.
+// Package backend is what package openai wants of workers that make answers elsewhere: it hands them a [Call] for each
+// answer, and they put tokens into it as they arrive. What the tokens say and where the answer ends is decided in
+// front, by package answers.
 //
 //	openai: NewCall(request, wake) --> Backend.Submit --> a goroutine of the backend asks a worker
 //	        Take, Failure <-- wake <-- Arrived, Finish, Fail, in that goroutine
@@ -17,8 +18,8 @@ import (
 
 // Backend makes answers. It may be used from several goroutines.
 type Backend interface {
-	// Submit begins a call and does not wait for its answer. An error means that no worker takes it; the call is then not used any
-	// more.
+	// Submit begins a call and does not wait for its answer. An error means that no worker takes it; the call is then not
+	// used any more.
 	Submit(*Call) error
 	// Waiting is the number of calls that no worker has begun, for the limit on the queue.
 	Waiting() int
@@ -35,7 +36,8 @@ type Worker struct {
 	Name string
 	// Waiting requests have no token yet, Running ones have.
 	Waiting, Running int
-	// LookedUp are the tokens of prompts whose computation has ended, Reused those of them that were in the cache, as far as that is known.
+	// LookedUp are the tokens of prompts whose computation has ended, Reused those of them that were in the cache, as far
+	// as that is known.
 	LookedUp, Reused int
 }
 
@@ -51,7 +53,8 @@ type Request struct {
 	StopTokens []uint32
 	IgnoreEnd  bool
 	Priority   int64
-	// Session and Tenant are for routers, "" for none. DeadlineMs is how long after its arrival the first token should be there, 0 for none.
+	// Session and Tenant are for routers, "" for none. DeadlineMs is how long after its arrival the first token should be
+	// there, 0 for none.
 	Session, Tenant string
 	DeadlineMs      float64
 }
@@ -84,7 +87,7 @@ func NewCall(r Request, wake chan<- struct{}) *Call {
 // Context returns a context that is done when the answer is not wanted any more.
 func (c *Call) Context() context.Context { return c.ctx }
 
-// Admitted records that a worker computes the prompt, of which it has found so many tokens in its cache.
+// Admitted records that a worker computes the prompt, of which it has found a number of tokens in its cache.
 func (c *Call) Admitted(reused int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +114,8 @@ func (c *Call) Route() (workers []string, overlapTokens int) {
 	return slices.Clone(c.workers), c.overlap
 }
 
-// Arrived adds tokens, and the end of the answer if finish is not "": "stop", "length" or another reason of OpenAI's API. What comes
-// after the end is dropped.
+// Arrived adds tokens, and the end of the answer if finish is not "": "stop", "length" or another reason of OpenAI's
+// API. What comes after the end is dropped.
 func (c *Call) Arrived(tokens []uint32, finish string) {
 	c.change(func() {
 		c.tokens = append(c.tokens, tokens...)

@@ -22,12 +22,12 @@ type Pool = fleet.PoolConfig
 type Config struct {
 	Pools    []Pool
 	Transfer handoff.Transfer // between two pools
-	// KVEventLagMs is how long after a change of a cache the routers hear of it; 0 for at once.
+	// KVEventLagMs is how long after a change of a cache the routers learn of it; 0 for at once.
 	KVEventLagMs float64
 	// Loaded is called with the load of a worker when that may have changed. It may be nil.
 	Loaded func(pool, worker int, l Load)
-	// CacheChanged is called with what a worker has stored and removed, the tokens of stored blocks included, for which requests need
-	// Tokens. It may be nil.
+	// CacheChanged is called with what a worker has stored and removed, the tokens of stored blocks included, for which
+	// requests need Tokens. It may be nil.
 	CacheChanged func(pool, worker int, changes []blocks.Change)
 	// Policies decide about the requests of each engine; nil for the engines' own rules.
 	Policies Policies
@@ -80,7 +80,7 @@ type Sink interface {
 // Request is one request from outside.
 type Request struct {
 	Keys                       []Key    // full blocks of the prompt and of the answer, which is known
-	Tokens                     []uint32 // of the prompt and of the answer, if changes of caches are told of
+	Tokens                     []uint32 // of the prompt and of the answer, if changes of caches are reported
 	PromptTokens, OutputTokens int      // at least 1
 	Priority                   int64    // for the router
 	Session, Tenant            string   // for the router, "" for none
@@ -116,7 +116,7 @@ type Cluster struct {
 	requests []*Request   // by id, those that the fleet knows; nil for an id that is not used
 	unused   []engine.RequestID
 	names    *naming.Table[Key]
-	told     *toldBlocks // nil unless changes of caches are told of
+	told     *toldBlocks // nil unless changes of caches are reported
 
 	arrivals []*Request // of this instant
 	came     int64      // requests that have come
@@ -214,7 +214,7 @@ func (c *Cluster) end(r *Request, reason string) {
 	r.status = over
 }
 
-// NextMs implements [fleet.World]: nobody knows when a request comes.
+// NextMs implements [fleet.World]: no arrival is known beforehand.
 func (inside) NextMs() (float64, bool) { return 0, false }
 
 // Unreleased implements [fleet.World].

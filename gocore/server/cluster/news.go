@@ -56,8 +56,8 @@ func (t *toldBlocks) release(ids []uint32) {
 	}
 }
 
-// changes translates cache events of a worker in device memory. Blocks that only one request can have are left out, and groups of layers
-// beside the first.
+// changes translates cache events of a worker in device memory. Blocks that only one request can have are left out, and
+// groups of layers beside the first.
 func (t *toldBlocks) changes(cached toldCache, events []kvcache.Event) (list []blocks.Change) {
 	for _, e := range events {
 		if e.Group != 0 || e.Tier != kvcache.Device {

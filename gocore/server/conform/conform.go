@@ -1,5 +1,6 @@
-// Package conform makes up texts that conform to what a client demands: one of several choices, a regular expression, or a JSON Schema.
-// Equal seeds give equal texts, and a text is as long as it is asked to be where its form allows that.
+// Package conform makes up texts that conform to what a client demands: one of several choices, a regular expression,
+// or a JSON Schema. Equal seeds give equal texts, and a text is as long as it is asked to be where its form allows
+// that.
 //
 //	Choice, Regex, Schema, Object --> Form --> Text(seed, size): pieces (piece.go) that have what is demanded, which then grow
 //	                                           until the text has its size; what is made is checked, by regexp or by jsonschema
@@ -15,8 +16,8 @@ import (
 
 // Form is what texts have to be like.
 type Form interface {
-	// Text makes up a text. size is its length in bytes, as far as the form allows that; it may be longer by at most Slack. whole
-	// is false for a text that would have to be longer still: it is the beginning of one that conforms.
+	// Text makes up a text. size is its length in bytes, as far as the form allows that; it may be longer by at most
+	// Slack. whole is false for a text that would have to be longer still: it is the beginning of one that conforms.
 	Text(seed uint64, size int) (text string, whole bool, err error)
 }
 
@@ -30,8 +31,8 @@ const (
 	maxChoices = 1024
 )
 
-// tries is how often another text is made up if one has not its size, or does not conform because its form says more than is known
-// here, such as "not". The second half of them is as short as can be.
+// tries is how often another text is made up if one has not its size, or does not conform because its form says more
+// than is known here, such as "not". The second half of them is as short as can be.
 const tries = 16
 
 // sizeTries is after how many of them a text is good enough that is shorter than it is asked to be.
@@ -88,7 +89,8 @@ func (e *expression) Text(seed uint64, size int) (text string, whole bool, err e
 	})
 }
 
-// best makes texts until one of them conforms and has its size, or the one of those that conform that comes closest to it.
+// best makes texts until one of them conforms and has its size, or the one of those that conform that comes closest to
+// it.
 func best(seed uint64, size int, begin func(*maker) *piece, check func(string) error) (text string, whole bool, err error) {
 	found := false
 	for try := range uint64(tries) {

@@ -228,7 +228,8 @@ func quote(text string) string {
 	return string(b)
 }
 
-// object makes an object. Properties come in the order of the schema, those that need not be there when there is room for them.
+// object makes an object. Properties come in the order of the schema, those that need not be there when there is room
+// for them.
 func (m *instances) object(all []*jsonschema.Schema, depth int) *piece {
 	p := &piece{open: "{", close: "}", between: ", "}
 	m.left -= 2

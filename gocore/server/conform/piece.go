@@ -72,7 +72,8 @@ type maker struct {
 	rng   *rand.Rand
 	left  int  // bytes before the text is given up
 	short bool // it has only what it must
-	// growers make pieces longer that may be. They get how many bytes there are for them, and return how many they have taken.
+	// growers make pieces longer that may be. They get how many bytes there are for them, and return how many they have
+	// taken.
 	growers []func(room int) int
 	failed  error
 }
@@ -97,7 +98,8 @@ func (m *maker) fail(format string, args ...any) *piece {
 // maxRounds bounds how often growers are asked.
 const maxRounds = 32
 
-// fill lets pieces grow by so many bytes in all, as far as they can. Each gets a share that is drawn, and what others have left.
+// fill lets pieces grow by the given number of bytes in all, as far as they can. Each gets a share that is drawn, and
+// what others have left.
 func (m *maker) fill(room int) {
 	for range maxRounds {
 		growers := m.growers
@@ -127,7 +129,7 @@ func (m *maker) fill(room int) {
 	}
 }
 
-// words returns so many bytes of words.
+// words returns the given number of bytes of words.
 func words(n int, seed uint64) string {
 	text := tokens.Bytes{}.Draw(n, seed).Text
 	if strings.HasSuffix(text, " ") {

@@ -95,7 +95,8 @@ func (m *maker) characters(class *syntax.Regexp, fewest, most int) *piece {
 	return p
 }
 
-// character draws a character of a class: a letter or digit if there is one, else something that can be printed, else any.
+// character draws a character of a class: a letter or digit if there is one, else something that can be printed, else
+// any.
 func (m *maker) character(class *syntax.Regexp) string {
 	if class.Op != syntax.OpCharClass {
 		return string(rune('a' + m.rng.IntN(26)))

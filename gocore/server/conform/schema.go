@@ -17,8 +17,8 @@ import (
 // schema is a compiled JSON Schema, and what else has to be known to make instances.
 type schema struct {
 	root *jsonschema.Schema
-	// order has the names in an object of the schema's text, in their order, by the place of the object: models write properties in the
-	// order of the schema.
+	// order has the names in an object of the schema's text, in their order, by the place of the object: models write
+	// properties in the order of the schema.
 	order map[string][]string
 	// heights say how deep an instance is nested at least; never for none.
 	heights map[*jsonschema.Schema]int
@@ -77,7 +77,8 @@ func Schema(text []byte) (Form, error) {
 	return s, nil
 }
 
-// checkNumbers refuses numbers that have more digits than anybody needs, which would take long to compute with, and deep nesting.
+// checkNumbers refuses numbers that have more digits than anybody needs, which would take long to compute with, and
+// deep nesting.
 func checkNumbers(text []byte) error {
 	from := jsontext.NewDecoder(bytes.NewReader(text))
 	for {
@@ -289,7 +290,8 @@ func (s *schema) lowest(list []*jsonschema.Schema) int {
 // kinds are the types of JSON.
 var kinds = []string{"object", "array", "string", "integer", "number", "boolean", "null"}
 
-// kindsOf returns the types that instances of all schemas of a list may have. If they do not say it, it is what their other words are about.
+// kindsOf returns the types that instances of all schemas of a list may have. If they do not say it, it is what their
+// other words are about.
 func kindsOf(all []*jsonschema.Schema) []string {
 	allowed, said := slices.Clone(kinds), false
 	for _, s := range all {

@@ -7,7 +7,8 @@ import (
 	"dynosim/gocore/server/cluster"
 )
 
-// Call is one request on its way through a deployment. The goroutine that answers it waits for Wake and reads how far it has come.
+// Call is one request on its way through a deployment. The goroutine that answers it waits for Wake and reads how far
+// it has come.
 type Call struct {
 	// SubmittedAt is when Submit was called.
 	SubmittedAt time.Time
@@ -38,7 +39,8 @@ type Failure struct {
 	Shutdown bool // the fault of the server, not of the request
 }
 
-// NewCall makes a call that is not submitted yet. wake must have room for one note; it gets one whenever the call has come further.
+// NewCall makes a call that is not submitted yet. wake must have room for one note; it gets one whenever the call has
+// come further.
 func NewCall(r cluster.Request, wake chan<- struct{}) *Call {
 	return &Call{request: r, wake: wake}
 }

@@ -1,11 +1,13 @@
-// Package deployment runs a cluster on the clock: one goroutine owns it, takes requests from others, and sleeps until something
-// happens next.
+// Package deployment runs a cluster on the clock: one goroutine owns it, takes requests from others, and sleeps until
+// something happens next.
 //
-// Simulated time is milliseconds since Start. A request arrives at the time at which Submit was called, and events happen
-// at their own times, in one order, however late the goroutine wakes. So the times of tokens are those that a replay
-// of the same arrivals has, and a token is released between its simulated time and the next time the goroutine runs.
+// Simulated time is milliseconds since Start. A request arrives at the time at which Submit was called, and events
+// happen at their own times, in one order, however late the goroutine wakes. So the times of tokens are those that a
+// replay of the same arrivals has, and a token is released between its simulated time and the next time the goroutine
+// runs.
 //
-// The goroutine never waits for a client: for a Call it raises a number and leaves a note in a channel that has room for one.
+// The goroutine never waits for a client: for a Call it raises a number and leaves a note in a channel that has room
+// for one.
 package deployment
 
 import (
@@ -22,8 +24,8 @@ import (
 	"dynosim/gocore/server/cluster"
 )
 
-// maxLagMs is how far simulated time may be behind the clock. Making up for more, after the process was stopped for a while, would
-// be a flood of tokens: simulated time stands still instead.
+// maxLagMs is how far simulated time may be behind the clock. Making up for more, after the process was stopped for a
+// while, would be a flood of tokens: simulated time stands still instead.
 const maxLagMs = 100
 
 // Deployment is a running cluster.
@@ -31,7 +33,7 @@ type Deployment struct {
 	cluster *cluster.Cluster
 	record  *Recorder // nil for none
 	log     *slog.Logger
-	failed  func(error) // hears of the end of a cluster that cannot go on
+	failed  func(error) // is called at the end of a cluster that cannot go on
 	started time.Time
 	wake    chan struct{}
 	stop    chan struct{}
@@ -98,8 +100,8 @@ func (d *Deployment) Submit(c *Call) bool {
 	return true
 }
 
-// EmptyCaches empties the caches of all workers that have nothing to do, and returns how many have. It reports false if the
-// deployment has ended.
+// EmptyCaches empties the caches of all workers that have nothing to do, and returns how many have. It reports false if
+// the deployment has ended.
 func (d *Deployment) EmptyCaches() (busy int, ok bool) {
 	return busy, d.do(func() { busy = d.cluster.Empty() })
 }
@@ -108,7 +110,7 @@ func (d *Deployment) EmptyCaches() (busy int, ok bool) {
 func (d *Deployment) Abort(reason string) {
 	d.do(func() {
 		for c := range d.calls {
-			c.fail(Failure{Reason: reason, Shutdown: true}) // whoever waits for it gives it up
+			c.fail(Failure{Reason: reason, Shutdown: true}) // the caller gives it up
 		}
 	})
 }
@@ -228,7 +230,8 @@ func (d *Deployment) simulated(at time.Duration) float64 { return ms(at) - d.pau
 // ms returns a duration in milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// onTheClock returns a simulated time as a duration since the start. It is rounded, so that ms and back gives the same nanosecond.
+// onTheClock returns a simulated time as a duration since the start. It is rounded, so that ms and back gives the same
+// nanosecond.
 func (d *Deployment) onTheClock(atMs float64) time.Duration {
 	return time.Duration(math.Round((atMs + d.pausedMs) * 1e6))
 }

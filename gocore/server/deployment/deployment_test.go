@@ -115,7 +115,7 @@ func (m *brokenModel) Err() error {
 	return nil
 }
 
-// TestEngineFails: when durations cannot be determined, all calls fail and the process hears of it.
+// TestEngineFails: when durations cannot be determined, all calls fail and the process learns of it.
 func TestEngineFails(t *testing.T) {
 	failed := make(chan error, 1)
 	d := Start(newCluster(t, arguments, &brokenModel{}), slog.New(slog.DiscardHandler), func(err error) { failed <- err })
@@ -149,7 +149,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestClockAndBack: the time of a moment in milliseconds is that moment to the nanosecond, so no request is admitted before it came.
+// TestClockAndBack: the time of a moment in milliseconds is that moment to the nanosecond, so no request is admitted
+// before it came.
 func TestClockAndBack(t *testing.T) {
 	var d Deployment
 	for at := range time.Duration(1_000_000) {

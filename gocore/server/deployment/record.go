@@ -12,9 +12,9 @@ import (
 	"dynosim/gocore/server/cluster"
 )
 
-// Recorder writes what comes in as a trace that a replay reads: a row for each call, in the order of their arrivals. Blocks have
-// numbers of their own: the blocks of a prompt are hash_ids, and every token of an answer is the number of its block, so that a replay
-// finds in its caches what was found here, blocks of answers included.
+// Recorder writes what comes in as a trace that a replay reads: a row for each call, in the order of their arrivals.
+// Blocks have numbers of their own: the blocks of a prompt are hash_ids, and every token of an answer is the number of
+// its block, so that a replay finds in its caches what was found here, blocks of answers included.
 //
 // The goroutine of the deployment makes the rows, another one writes them: files may be slow.
 type Recorder struct {
@@ -48,7 +48,7 @@ type row struct {
 // rowsAhead is how many rows may wait for the file before the deployment waits, too.
 const rowsAhead = 4096
 
-// NewRecorder writes rows with blocks of so many tokens to a file, which Close closes.
+// NewRecorder writes rows with blocks of the given length in tokens to a file, which Close closes.
 func NewRecorder(to io.WriteCloser, blockSize int, log *slog.Logger) *Recorder {
 	r := &Recorder{
 		blockSize: blockSize, log: log, rows: make(chan []byte, rowsAhead), done: make(chan struct{}), numbers: map[cluster.Key]uint32{}, of: map[*Call]*row{},
@@ -76,7 +76,7 @@ func (r *Recorder) write(to io.WriteCloser) {
 			}
 		}
 	}
-	for range r.rows { // so that nobody waits
+	for range r.rows { // so that no sender waits
 	}
 	if err := to.Close(); err != nil && failure == nil {
 		r.log.Error("the recording is incomplete", "cause", err)

@@ -108,7 +108,8 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// TestRecordingOfTheGivenUp: a call that was given up has the tokens that it had got, and one that is open at the end is there.
+// TestRecordingOfTheGivenUp: a call that was given up has the tokens that it had got, and one that is open at the end
+// is there.
 func TestRecordingOfTheGivenUp(t *testing.T) {
 	var to file
 	slowly := strings.Replace(arguments, "}", `,"speedup_ratio":0.01}`, 1)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// byteLevel makes bytes of the characters that stand for them, and one token of the text that these are. A token with another
-// character is text itself.
+// byteLevel makes bytes of the characters that stand for them, and one token of the text that these are. A token with
+// another character is text itself.
 type byteLevel struct {
 	complete
 	valid  Valid
@@ -15,8 +15,8 @@ type byteLevel struct {
 	begun  bool
 }
 
-// byteOf is the byte that a character stands for, -1 for none: printable characters of Latin-1 stand for themselves, and the other
-// bytes, in order, are the characters from 256 on.
+// byteOf is the byte that a character stands for, -1 for none: printable characters of Latin-1 stand for themselves,
+// and the other bytes, in order, are the characters from 256 on.
 var byteOf = func() []int16 {
 	all := make([]int16, 0, 512)
 	var others []int16
@@ -69,8 +69,8 @@ func (l *byteLevel) close() {
 	l.next.close()
 }
 
-// byteFallback makes text of tokens that are bytes, such as <0xE2>: one token of each run of them, or a replacement character of each
-// if the run is no text.
+// byteFallback makes text of tokens that are bytes, such as <0xE2>: one token of each run of them, or a replacement
+// character of each if the run is no text.
 type byteFallback struct {
 	complete
 	run []byte

@@ -9,7 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// stage is one decoder of a chain. Each token begins, has parts, each of them valid text, and ends; after the last one comes close.
+// stage is one decoder of a chain. Each token begins, has parts, each of them valid text, and ends; after the last one
+// comes close.
 type stage interface {
 	// feed sets the stage that gets the result.
 	feed(next stage)

@@ -117,7 +117,8 @@ func (r *replace) end() {
 
 func (r *replace) close() { r.next.close() }
 
-// strip takes a character away at the beginning and at the end of each token, as often as it is there and at most so many times.
+// strip takes a character away at the beginning and at the end of each token, each time that it is there, up to a
+// number of times.
 type strip struct {
 	after
 	mark        rune

@@ -11,8 +11,8 @@ type Decoder struct {
 // Decoder returns a decoder of one text. special says whether special tokens are part of it.
 func (v *Vocabulary) Decoder(special bool) *Decoder { return v.After(nil, special) }
 
-// After returns a decoder of a text that goes on after a prompt: its first token keeps the blank that decoders leave out at the
-// beginning of a text.
+// After returns a decoder of a text that goes on after a prompt: its first token keeps the blank that decoders leave
+// out at the beginning of a text.
 func (v *Vocabulary) After(prompt []uint32, special bool) *Decoder {
 	d := v.decoder(special)
 	for i := len(prompt) - 1; i >= max(0, len(prompt)-maxBack); i-- {
@@ -24,7 +24,8 @@ func (v *Vocabulary) After(prompt []uint32, special bool) *Decoder {
 	return d
 }
 
-// maxBack is how many tokens of a prompt are looked at to find one that says something by itself: not one byte of a character.
+// maxBack is how many tokens of a prompt are looked at to find one that says something by itself: not one byte of a
+// character.
 const maxBack = 64
 
 // settles reports whether no text of some tokens waits for others.
@@ -50,8 +51,8 @@ func (v *Vocabulary) decoder(special bool) *Decoder {
 	return d
 }
 
-// Push takes the next tokens and returns the text that is certain now and was not before. Tokens that the vocabulary does not have say
-// nothing.
+// Push takes the next tokens and returns the text that is certain now and was not before. Tokens that the vocabulary
+// does not have say nothing.
 func (d *Decoder) Push(tokens []uint32) string {
 	for _, id := range tokens {
 		if d.says(id) {

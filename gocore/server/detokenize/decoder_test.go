@@ -144,8 +144,8 @@ func TestWhatIsHeldBack(t *testing.T) {
 	}
 }
 
-// TestAfter: a text that goes on after a prompt keeps the blank of its first token. Tokens of the prompt whose text waits for others
-// are passed over, and so are those that say nothing.
+// TestAfter: a text that goes on after a prompt keeps the blank of its first token. Tokens of the prompt whose text
+// waits for others are passed over, and so are those that say nothing.
 func TestAfter(t *testing.T) {
 	id := func(name string) uint32 { return uint32(slices.Index(parts, name)) }
 	for _, c := range []struct {

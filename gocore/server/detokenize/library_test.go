@@ -51,7 +51,8 @@ func library(t *testing.T) *bufio.Reader {
 // goesOn matches tokenizers for which the text of all tokens is that of a first part with that of the rest after it.
 var goesOn = regexp.MustCompile("^(byte-level BPE|Llama 2|Gemma|Unigram|WordPiece|WordLevel)")
 
-// TestLikeTheLibrary compares all decoders with those of the library: at once, and with tokens that come one by one and in pieces.
+// TestLikeTheLibrary compares all decoders with those of the library: at once, and with tokens that come one by one and
+// in pieces.
 func TestLikeTheLibrary(t *testing.T) {
 	lines := bufio.NewScanner(library(t))
 	lines.Buffer(nil, 64<<20)

@@ -2,8 +2,9 @@ package detokenize
 
 import "unicode/utf8"
 
-// Valid makes valid UTF-8 of bytes that come one by one. Each longest beginning of a character that is not finished, and each other
-// byte that is out of place, becomes one replacement character, as the Unicode standard recommends and other decoders do.
+// Valid makes valid UTF-8 of bytes that come one by one. Each longest beginning of a character that is not finished,
+// and each other byte that is out of place, becomes one replacement character, as the Unicode standard recommends and
+// other decoders do.
 type Valid struct {
 	begun [utf8.UTFMax]byte // of a character
 	n     int
@@ -44,8 +45,8 @@ func (v *Valid) Append(to []byte, b byte) []byte {
 	return to
 }
 
-// continues reports whether a byte may follow the ones that have begun a character. The second one must not make the character longer
-// than needed, a surrogate, or greater than all characters.
+// continues reports whether a byte may follow the ones that have begun a character. The second one must not make the
+// character longer than needed, a surrogate, or greater than all characters.
 func (v *Valid) continues(b byte) bool {
 	low, high := byte(0x80), byte(0xBF)
 	if v.n == 1 {

@@ -79,8 +79,8 @@ func Parse(text []byte) (*Vocabulary, error) {
 	return v, nil
 }
 
-// readModel reads the vocabulary of the model: an object of numbers, or a list of names with scores. It returns its size, and sets the
-// numbers that are asked for.
+// readModel reads the vocabulary of the model: an object of numbers, or a list of names with scores. It returns its
+// size, and sets the numbers that are asked for.
 func (v *Vocabulary) readModel(vocab jsontext.Value, numbers map[string]uint32) (size int, err error) {
 	each := func(name string, id uint32) error {
 		if _, asked := numbers[name]; asked {
@@ -150,8 +150,8 @@ func (v *Vocabulary) set(name string, id uint32) error {
 	return nil
 }
 
-// add adds tokens as the library does: one that the model has keeps the model's number, and the others get the next numbers, whatever
-// the file says. In files that the library has written, these are the same.
+// add adds tokens as the library does: one that the model has keeps the model's number, and the others get the next
+// numbers, whatever the file says. In files that the library has written, these are the same.
 func (v *Vocabulary) add(all []added, numbers map[string]uint32, size int) error {
 	next := uint32(size)
 	special := map[string]bool{}

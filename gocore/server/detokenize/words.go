@@ -58,7 +58,8 @@ func (w *wordPiece) end() {
 	whole(w.next, text)
 }
 
-// artifacts are what word tokenizers leave of punctuation and of English contractions, in the order in which they are taken away.
+// artifacts are what word tokenizers leave of punctuation and of English contractions, in the order in which they are
+// taken away.
 var artifacts = []string{
 	" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't", "n't", " 'm", "'m", " do not", " don't", " 's", "'s", " 've", "'ve", " 're", "'re",
 }

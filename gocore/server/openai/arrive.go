@@ -11,7 +11,8 @@ import (
 	"dynosim/gocore/server/tokens"
 )
 
-// call is an answer on its way: a *[deployment.Call], whose tokens are known and are released, or a *[backend.Call], whose tokens arrive.
+// call is an answer on its way: a *[deployment.Call], whose tokens are known and are released, or a *[backend.Call],
+// whose tokens arrive.
 type call interface {
 	// Failure is why the call has ended without all its tokens, nil if it has not. No tokens come after it.
 	Failure() *deployment.Failure

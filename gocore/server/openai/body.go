@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// maxBodies is how many bytes of large bodies are in memory at the same time, until their requests have become calls. Small bodies are
-// not counted.
+// maxBodies is how many bytes of large bodies are in memory at the same time, until their requests have become calls.
+// Small bodies are not counted.
 const (
 	maxBodies = 256 << 20
 	smallBody = 64 << 10
@@ -71,8 +71,8 @@ func (s *Server) bodyText(w http.ResponseWriter, r *http.Request) ([]byte, error
 // errNoRoom is the error of a large body that finds maxBodies taken.
 var errNoRoom error = unavailable("other large requests are being read")
 
-// readAll reads a body, of which size bytes are announced, or -1. A large one takes its share of maxBodies as it comes: one that is only
-// announced keeps no room from others.
+// readAll reads a body, of which size bytes are announced, or -1. A large one takes its share of maxBodies as it comes:
+// one that is only announced keeps no room from others.
 func (s *Server) readAll(ctx context.Context, from io.Reader, size int64) ([]byte, error) {
 	first := int64(smallBody)
 	if size >= 0 {
@@ -106,7 +106,7 @@ func (s *Server) width(filled, size int64) int64 {
 	return min(2*filled, s.config.MaxBody+1)
 }
 
-// take widens the share of a request to so many bytes of maxBodies.
+// take widens the share of a request to the given number of bytes of maxBodies.
 func (s *Server) take(ctx context.Context, size int64) error {
 	h := holdOf(ctx)
 	size = min(size, s.config.MaxBody)

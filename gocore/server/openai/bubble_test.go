@@ -38,8 +38,8 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return near, nil
 }
 
-// inBubble runs a server and a client that keeps its connections, on a clock that only moves on when all of them wait: what
-// depends on time limits does not depend on how busy the machine is.
+// inBubble runs a server and a client that keeps its connections, on a clock that only moves on when all of them wait:
+// what depends on time limits does not depend on how busy the machine is.
 func inBubble(t *testing.T, change func(*Config), f func(t *testing.T, s *Server, client *http.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serverOf(t, fast, change)

@@ -26,8 +26,8 @@ func (c *CORS) originAllowed(origin string) bool {
 	return slices.Contains(c.Origins, anything) || slices.Contains(c.Origins, origin)
 }
 
-// answer puts what a browser wants to know into the header of an answer. It reports whether the request is only a question of a browser
-// before another one, which it then has answered.
+// answer puts what a browser wants to know into the header of an answer. It reports whether the request is only a
+// question of a browser before another one, which it then has answered.
 func (c *CORS) answer(w http.ResponseWriter, r *http.Request) (done bool) {
 	origin := r.Header.Get("Origin")
 	if c == nil || origin == "" {

@@ -113,7 +113,8 @@ func TestMostAdapters(t *testing.T) {
 	}
 }
 
-// TestBodiesThatDoNotCome: clients that announce large bodies and send little of them take no room from those that send theirs.
+// TestBodiesThatDoNotCome: clients that announce large bodies and send little of them take no room from those that send
+// theirs.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	s, url := start(t, "{}", func(c *Config) { c.MaxBody = 64 << 20 })
 	for _, length := range []int64{-1, 64 << 20} {
@@ -200,8 +201,8 @@ func dial(t *testing.T, url, text string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// TestTwoLengths: a connection ends after a request that gives the length of its body twice, so that nobody takes the rest of it for
-// another request.
+// TestTwoLengths: a connection ends after a request that gives the length of its body twice, so that the rest of it is
+// not taken for another request.
 func TestTwoLengths(t *testing.T) {
 	_, url := start(t, fast, nil)
 	const body = `{"prompt":"x","max_tokens":2}`

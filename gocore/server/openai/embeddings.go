@@ -41,7 +41,8 @@ func (r *embeddingsRequest) check() error {
 	return r.sampling.check()
 }
 
-// embeddings answers /v1/embeddings. Engines compute the prompts, in passes that end with one token each, as a pooling pass does.
+// embeddings answers /v1/embeddings. Engines compute the prompts, in passes that end with one token each, as a pooling
+// pass does.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	var body embeddingsRequest
 	t, r, err := s.read(w, r, &body, &body.sampling)

@@ -106,8 +106,8 @@ func asProblem(err error) *problem {
 	}
 }
 
-// statusClientGone is the status in metrics of requests whose clients go away; nginx has made it up. Clients that have closed one side
-// only and still read get 400.
+// statusClientGone is the status in metrics of requests whose clients go away; nginx has made it up. Clients that have
+// closed one side only and still read get 400.
 const statusClientGone = 499
 
 // write sends a problem as the whole answer.

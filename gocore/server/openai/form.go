@@ -10,8 +10,8 @@ import (
 	"dynosim/gocore/server/conform"
 )
 
-// form is what requests may say about the form of answers: OpenAI's response_format, vLLM's structured_outputs, and the names that the
-// latter had before.
+// form is what requests may say about the form of answers: OpenAI's response_format, vLLM's structured_outputs, and the
+// names that the latter had before.
 type form struct {
 	ResponseFormat    *responseFormat    `json:"response_format"`
 	StructuredOutputs *structuredOutputs `json:"structured_outputs"`

@@ -26,7 +26,8 @@ var forms = []struct{ member, matches string }{
 	{`"structured_outputs":{"json_object":true}`, `^\{.+\}$`},
 }
 
-// TestForms: answers have the form that is demanded, and as many tokens as are asked for where it allows that; streams say the same.
+// TestForms: answers have the form that is demanded, and as many tokens as are asked for where it allows that; streams
+// say the same.
 func TestForms(t *testing.T) {
 	_, url := start(t, fast, nil)
 	for _, f := range forms {

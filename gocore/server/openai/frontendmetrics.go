@@ -43,7 +43,8 @@ func newFrontendMetrics(r *prometheus.Registry) *frontendMetrics {
 	return m
 }
 
-// show makes the gauges and histograms of a model appear before its first request: who scales by them finds them at once.
+// show makes the gauges and histograms of a model appear before its first request: who scales by them finds them at
+// once.
 func (m *frontendMetrics) show(model string) {
 	m.outputs.WithLabelValues(model)
 	for _, gauge := range []*prometheus.GaugeVec{m.inflight, m.queued} {

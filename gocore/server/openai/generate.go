@@ -35,15 +35,15 @@ type generation struct {
 	session      string      // that headers name, "" for none
 	transfer     *kvTransfer // that the answer names, nil for none
 	details      details
-	promptTokens [][]uint32 // of each question, if the client may want to hear of them
+	promptTokens [][]uint32 // of each question, if the client may want to know them
 	promptIDs    []uint32   // that the next part of the answer has, nil for none
 
 	answering bool // there is a token
 	held      int64
 }
 
-// maxTokens bounds the tokens of all answers of a process, which are decided when their requests arrive and take about 12 bytes each.
-// maxAnswers bounds the answers to one request.
+// maxTokens bounds the tokens of all answers of a process, which are decided when their requests arrive and take about
+// 12 bytes each. maxAnswers bounds the answers to one request.
 const (
 	maxTokens  = 32 << 20
 	maxAnswers = 1024
@@ -100,8 +100,8 @@ type question struct {
 	result      string
 }
 
-// newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the client asks for,
-// nil for none; reasoning says whether answers may begin with reasoning.
+// newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the
+// client asks for, nil for none; reasoning says whether answers may begin with reasoning.
 func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, reasoning bool) (*generation, error) {
 	g := &generation{
 		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
@@ -270,7 +270,8 @@ type output interface {
 	finish()
 }
 
-// follow hands on the tokens of all choices as they are released. It returns an error if one of them fails or the client goes away.
+// follow hands on the tokens of all choices as they are released. It returns an error if one of them fails or the
+// client goes away.
 func (g *generation) follow(ctx context.Context, into output) error {
 	for left := len(g.choices); left > 0; {
 		select {
@@ -311,7 +312,8 @@ func (g *generation) follow(ctx context.Context, into output) error {
 	return nil
 }
 
-// take hands on the tokens of a choice up to number known, which may have been sent already if the answer ends only now.
+// take hands on the tokens of a choice up to number known, which may have been sent already if the answer ends only
+// now.
 func (g *generation) take(c *choice, known int, into output) {
 	now := time.Now()
 	if c.sent == 0 {

@@ -25,8 +25,8 @@ type Images struct {
 	Tile   int // pixels of its sides
 }
 
-// Images stand in contents of messages as marks, which end up where the chat template writes the content. A mark has a secret of this
-// process, so that no text of a client is one.
+// Images stand in contents of messages as marks, which end up where the chat template writes the content. A mark has a
+// secret of this process, so that no text of a client is one.
 var imageSecret = newSecret()
 
 func newSecret() string {
@@ -37,7 +37,8 @@ func newSecret() string {
 
 const imageMark = "\uE000image "
 
-// markImage returns the mark of an image. Only the size of data URLs is known; others are one tile, as with detail "low".
+// markImage returns the mark of an image. Only the size of data URLs is known; others are one tile, as with detail
+// "low".
 func markImage(param, url, detail string) (string, error) {
 	if url == "" {
 		return "", badRequest(param, "got an image without a URL (image_url)")

@@ -20,7 +20,8 @@ func picture(t *testing.T, width, height int) string {
 	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(file.Bytes())
 }
 
-// TestImages: an image is so many tokens for each tile, in the APIs of three clients; equal images are found in the cache, others not.
+// TestImages: an image counts a fixed number of tokens for each tile, in the APIs of three clients; equal images are
+// found in the cache, others not.
 func TestImages(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].Images = Images{Tokens: 100, Tile: 512} })
 	wide, small := picture(t, 1025, 512), picture(t, 512, 513) // three tiles and two

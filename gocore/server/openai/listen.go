@@ -23,7 +23,7 @@ type Address struct {
 	Listen string // HOST:PORT
 	// Certificate and Key are files for TLS, "" for none.
 	Certificate, Key string
-	// SelfSigned makes a certificate for TLS that nobody vouches for, anew at each start.
+	// SelfSigned makes a certificate for TLS that no authority vouches for, anew at each start.
 	SelfSigned     bool
 	MaxConnections int
 }
@@ -44,8 +44,8 @@ type Listener struct {
 	answering *atomic.Int64
 }
 
-// Listen opens the socket of a server and begins to answer, over HTTP/1.1 and HTTP/2, the latter without TLS only if clients begin with it
-// (h2c with prior knowledge).
+// Listen opens the socket of a server and begins to answer, over HTTP/1.1 and HTTP/2, the latter without TLS only if
+// clients begin with it (h2c with prior knowledge).
 func (s *Server) Listen(a Address) (*Listener, error) {
 	l := &Listener{failed: make(chan error, 1), answering: &s.answering}
 	l.server = &http.Server{
@@ -96,11 +96,12 @@ func listenError(address string, err error) error {
 	return fmt.Errorf("http_port: got %s, want one that is free: %w", port, err)
 }
 
-// otherFiles is how many files the process needs beside connections: its own, pipes of tokenizers, and connections that are on their way out.
+// otherFiles is how many files the process needs beside connections: its own, pipes of tokenizers, and connections that
+// are on their way out.
 const otherFiles = 48
 
-// connectionLimit returns how many connections there may be if the process may open so many files. With more, new connections would wait
-// until others end.
+// connectionLimit returns how many connections there may be if the process may open the given number of files. With
+// more, new connections would wait until others end.
 func connectionLimit(wanted, files int) int { return min(wanted, max(files-otherFiles, files/4, 1)) }
 
 // openFiles returns how many files the process may open.
@@ -118,8 +119,8 @@ func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 // Failed receives the error of a server that has ended by itself.
 func (l *Listener) Failed() <-chan error { return l.failed }
 
-// Close waits until all requests are answered or the context ends, stops listening, and breaks off those that are left. Until then,
-// clients and probes that come hear that the server drains.
+// Close waits until all requests are answered or the context ends, stops listening, and breaks off those that are left.
+// Until then, clients and probes that come hear that the server drains.
 func (l *Listener) Close(ctx context.Context) {
 	for l.answering.Load() > 0 && ctx.Err() == nil {
 		select {
@@ -132,8 +133,8 @@ func (l *Listener) Close(ctx context.Context) {
 	}
 }
 
-// connections bounds the number of connections. Beyond the limit, the one that has waited for the longest time for a request gives way;
-// if there is none, the new one.
+// connections bounds the number of connections. Beyond the limit, the one that has waited for the longest time for a
+// request gives way; if there is none, the new one.
 type connections struct {
 	limit int
 
@@ -143,7 +144,8 @@ type connections struct {
 	of      map[net.Conn]*list.Element
 }
 
-// changed keeps account of connections; [http.Server] calls it when one begins, brings a request, waits for the next one, or ends.
+// changed keeps account of connections; [http.Server] calls it when one begins, brings a request, waits for the next
+// one, or ends.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"dynosim/gocore/server/cluster"
 )
 
-// Workers is what the simulated workers of a model have to do, as they report it. It may be used from several goroutines.
+// Workers is what the simulated workers of a model have to do, as they report it. It may be used from several
+// goroutines.
 type Workers struct {
 	mu   sync.Mutex
 	list []*WorkerState
@@ -20,7 +21,8 @@ type Workers struct {
 type WorkerState struct {
 	Pool   string // prefill or decode, "" for both
 	Number int    // as metrics have it
-	// Blocks is the size of the KV pool in blocks of BlockSize tokens, Limit the number of requests that may run at once, 0 for any.
+	// Blocks is the size of the KV pool in blocks of BlockSize tokens, Limit the number of requests that may run at once,
+	// 0 for any.
 	Blocks, BlockSize, Limit int
 	cluster.Load
 	// Rate is tokens of answers per second, over a second or more.

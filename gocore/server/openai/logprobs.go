@@ -12,7 +12,7 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// details are what a client wants to hear of the tokens of answers, beside their text.
+// details are what a client wants to know of the tokens of answers, beside their text.
 type details struct {
 	logprobs bool // made up: a token of an answer is the most likely one
 	top      int  // tokens for each place, the one of the answer among them
@@ -25,7 +25,7 @@ const maxTop = 20
 // maxLogprobs bounds the numbers in all answers to a request.
 const maxLogprobs = 1 << 20
 
-// tell sets what the client hears of tokens.
+// tell sets what the client gets to know of tokens.
 func (g *generation) tell(d details) error {
 	g.details = d
 	if !d.logprobs {
@@ -59,8 +59,8 @@ type logged struct {
 	Top []likely `json:"top_logprobs"`
 }
 
-// logprob makes up how likely a token at a place is, with others: equal tokens at equal places get equal numbers, which sum to less
-// than one.
+// logprob makes up how likely a token at a place is, with others: equal tokens at equal places get equal numbers, which
+// sum to less than one.
 func (d *details) logprob(m *Model, token uint32, place int) logged {
 	rng := rand.New(rand.NewPCG(uint64(token), uint64(place)))
 	p := 0.5 + 0.45*rng.Float64()

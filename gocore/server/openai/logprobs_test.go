@@ -61,7 +61,8 @@ func put(t *testing.T, a answer) (whole chunk, text string) {
 	return whole, text
 }
 
-// TestLogprobs: a token of an answer is the most likely one, probabilities sum to less than one, and streams say the same.
+// TestLogprobs: a token of an answer is the most likely one, probabilities sum to less than one, and streams say the
+// same.
 func TestLogprobs(t *testing.T) {
 	_, url := start(t, fast, nil)
 	body := `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":30,"logprobs":true,"top_logprobs":5,"return_token_ids":true%s}`
@@ -91,7 +92,7 @@ func TestLogprobs(t *testing.T) {
 	}
 }
 
-// TestEchoedLogprobs is what lm-eval asks for: how likely the tokens of a prompt are.
+// TestEchoedLogprobs asks what lm-eval asks: how likely the tokens of a prompt are.
 func TestEchoedLogprobs(t *testing.T) {
 	_, url := start(t, fast, nil)
 	for _, most := range []int{0, 1, 3} {

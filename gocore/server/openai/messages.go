@@ -176,7 +176,7 @@ func (r *messagesRequest) addTools(c *chatRequest) error {
 		if err := json.Unmarshal(value, &t); err != nil {
 			return badRequest("tools", "tool %d: got %s, want name and input_schema", i, shortened(value))
 		}
-		if !given(t.Schema) { // a tool of a provider, which nobody calls here
+		if !given(t.Schema) { // a tool of a provider, which is not called here
 			c.Tools = append(c.Tools, value)
 			continue
 		}

@@ -50,7 +50,7 @@ func lengthBuckets(longest int) (buckets []float64) {
 	}
 }
 
-// newMetrics registers metrics for models whose longest sequence has so many tokens.
+// newMetrics registers metrics for models whose longest sequence has the given number of tokens.
 func newMetrics(r *prometheus.Registry, models *served, longest int) *metrics {
 	m := &metrics{registry: r, lengths: lengthBuckets(longest), engines: map[string]*requestMetrics{}, frontend: newFrontendMetrics(r)}
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynosim_http_errors_total", Help: "Requests that got an error instead of an answer."}, []string{"status"})

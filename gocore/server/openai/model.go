@@ -22,8 +22,8 @@ type Model struct {
 	Tokenizer  tokens.Tokenizer
 	Answers    answers.Source
 	Deployment *deployment.Deployment
-	// Backend makes the answers in place of Answers and Deployment; nil if they do. Its texts end with one of EndTokens, and may begin
-	// with reasoning between Marks.
+	// Backend makes the answers in place of Answers and Deployment; nil if they do. Its texts end with one of EndTokens,
+	// and may begin with reasoning between Marks.
 	Backend   backend.Backend
 	EndTokens []uint32
 	Marks     *answers.Marks // nil for a model that does not reason
@@ -83,7 +83,8 @@ func (a *adapter) load() (waiting, running int) {
 	return waiting, running
 }
 
-// loads counts adapters that were ever loaded, so that each has a prefix cache of its own, even if it has the name of an earlier one.
+// loads counts adapters that were ever loaded, so that each has a prefix cache of its own, even if it has the name of
+// an earlier one.
 var loads atomic.Int64
 
 // place returns where the adapter with a name is in the list, which the caller has locked; -1 if there is none.

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// writeTimeout is how long a client may take to read a part before it is cut off, unless the configuration says otherwise. Tokens that
-// are released meanwhile are sent together afterwards.
+// writeTimeout is how long a client may take to read a part before it is cut off, unless the configuration says
+// otherwise. Tokens that are released meanwhile are sent together afterwards.
 const writeTimeout = 30 * time.Second
 
-// eventStream sends an answer as server-sent events. What a client has not read yet is in the socket alone: while a write waits,
-// tokens are only counted.
+// eventStream sends an answer as server-sent events. What a client has not read yet is in the socket alone: while a
+// write waits, tokens are only counted.
 type eventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

@@ -15,8 +15,8 @@ const (
 	maxSchemaTries = 64       // braces of a message
 )
 
-// schemaIn finds a JSON Schema of an object in the text of messages, the last one if there are several. Clients that ask for any JSON object
-// say there which one they mean, as instructor does in its mode JSON.
+// schemaIn finds a JSON Schema of an object in the text of messages, the last one if there are several. Clients that
+// ask for any JSON object say there which one they mean, as instructor does in its mode JSON.
 func schemaIn(messages []message) jsontext.Value {
 	for i := len(messages) - 1; i >= 0; i-- {
 		if messages[i].Role == "assistant" || messages[i].Role == "tool" {

@@ -15,8 +15,8 @@ import (
 	"dynosim/gocore/server/tokens"
 )
 
-// sampling is what requests of all kinds may say. Members that have no effect here, such as top_k, are not even named: whatever a
-// real server accepts is accepted.
+// sampling is what requests of all kinds may say. Members that have no effect here, such as top_k, are not even named:
+// whatever a real server accepts is accepted.
 type sampling struct {
 	Model         string         `json:"model"`
 	MinTokens     int            `json:"min_tokens"`
@@ -431,7 +431,7 @@ func (r *completionRequest) check() error {
 // silent tells that the client wants the prompt back, and no answer.
 func (r *completionRequest) silent() bool { return r.Echo && r.MaxTokens != nil && *r.MaxTokens == 0 }
 
-// details returns what the client wants to hear of tokens.
+// details returns what the client wants to know of tokens.
 func (r *completionRequest) details() details {
 	d := details{ids: r.TokenIDs, logprobs: r.Logprobs != nil}
 	if d.logprobs {
@@ -440,7 +440,7 @@ func (r *completionRequest) details() details {
 	return d
 }
 
-// details returns what the client wants to hear of tokens.
+// details returns what the client wants to know of tokens.
 func (r *chatRequest) details() details {
 	d := details{ids: r.TokenIDs, logprobs: r.Logprobs}
 	if r.TopLogprobs != nil {

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// room is the memory that large bodies share. A body takes its part step by step, and may wait for the next step while it keeps what it
-// has. If all that have a part waited, none of them would come to its end: then the newest of these is refused, and gives its part back.
+// room is the memory that large bodies share. A body takes its part step by step, and may wait for the next step while
+// it keeps what it has. If all that have a part waited, none of them would come to its end: then the newest of these is
+// refused, and gives its part back.
 type room struct {
 	mu      sync.Mutex
 	free    int64
@@ -28,8 +29,8 @@ type hold struct {
 	size int64
 }
 
-// take adds so many bytes to the part of a request. It returns false if the context ends before there is room, or if the request is
-// refused.
+// take adds the given number of bytes to the part of a request. It returns false if the context ends before there is
+// room, or if the request is refused.
 func (r *room) take(ctx context.Context, h *hold, more int64) bool {
 	w := &waiter{hold: h, more: more, granted: make(chan bool, 1)}
 	r.mu.Lock()

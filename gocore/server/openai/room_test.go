@@ -12,7 +12,8 @@ func (r *room) unused() int64 {
 	return r.free
 }
 
-// TestRoomForOne: bodies that all wait for more while they keep their parts do not wait for each other: all but the newest get it.
+// TestRoomForOne: bodies that all wait for more while they keep their parts do not wait for each other: all but the
+// newest get it.
 func TestRoomForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parts = 4

@@ -1,4 +1,5 @@
-// Package openai is the HTTP side of the server: the endpoints of OpenAI's API, those that engines add to it, and their errors.
+// Package openai is the HTTP side of the server: the endpoints of OpenAI's API, those that engines add to it, and their
+// errors.
 //
 //	request --> server.go: id, key, limits --> request.go: what it asks for --> tokens, answers: prompt and answer
 //	        --> generate.go: calls of a deployment, and their tokens as they are released
@@ -101,7 +102,8 @@ const (
 	embeddingsPath  = "/v1/embeddings"
 )
 
-// routes registers all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
+// routes registers all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do
+// not.
 func (s *Server) routes() {
 	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses, embeddingsPath: s.embeddings, nativePath: s.native}
 	for path, h := range generating {
@@ -177,11 +179,12 @@ func receivedAt(ctx context.Context) time.Time {
 	return at
 }
 
-// sessionHeaders name the conversation of a request for routers that keep it on a worker; the first that is given counts. vLLM's router
-// reads the first one, SGLang's gateway and Shepherd the second.
+// sessionHeaders name the conversation of a request for routers that keep it on a worker; the first that is given
+// counts. vLLM's router reads the first one, SGLang's gateway and Shepherd the second.
 var sessionHeaders = []string{"X-Session-Id", "X-Smg-Routing-Key"}
 
-// tenantHeader names who has sent a request, deadlineHeader how many milliseconds after its arrival the first token should be there.
+// tenantHeader names who has sent a request, deadlineHeader how many milliseconds after its arrival the first token
+// should be there.
 const (
 	tenantHeader   = "X-Tenant-Id"
 	deadlineHeader = "X-Deadline-Ms"
@@ -234,8 +237,8 @@ func (s *Server) open(h handler) http.HandlerFunc {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 		}
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-			// A Content-Length beside it, which net/http takes away, is how requests are smuggled past proxies: RFC 9112, 6.1, wants such
-			// a connection closed.
+			// A Content-Length beside it, which net/http takes away, is how requests are smuggled past proxies: RFC 9112, 6.1,
+			// wants such a connection closed.
 			w.Header().Set("Connection", "close")
 		}
 		id := r.Header.Get(requestID)

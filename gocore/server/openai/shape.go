@@ -132,7 +132,8 @@ func (s *chatShape) appendPart(b []byte, g *generation, c *choice, to int) []byt
 	return b
 }
 
-// appendDelta appends an event. text is the value of the member, unless it is "". It has details of tokens up to number to.
+// appendDelta appends an event. text is the value of the member, unless it is "". It has details of tokens up to number
+// to.
 func (s *chatShape) appendDelta(b []byte, g *generation, c *choice, member, text string, to int) []byte {
 	b = append(b, s.head...)
 	b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"delta":{`...)
@@ -237,7 +238,8 @@ func (s *completionShape) appendPart(b []byte, g *generation, c *choice, to int)
 
 func (s *completionShape) appendEnd(b []byte, g *generation) []byte { return s.appendDone(b, g) }
 
-// text returns the text that a choice has with its first to tokens, beyond what the client has seen, with the text in front of it.
+// text returns the text that a choice has with its first to tokens, beyond what the client has seen, with the text in
+// front of it.
 func (c *choice) text(to int) string {
 	end := min(c.answer.End(to), c.answer.Visible)
 	text := c.answer.Text[c.seen:max(end, c.seen)]

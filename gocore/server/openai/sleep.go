@@ -39,8 +39,8 @@ func (s *sleeper) wake(parts []string) {
 // sleepPoll is how long to wait for engines that end their last pass.
 const sleepPoll = time.Millisecond
 
-// sleep answers /sleep: the engines lose their caches, and take no requests until they are woken. Requests that they have fail, or
-// with mode=wait are answered before.
+// sleep answers /sleep: the engines lose their caches, and take no requests until they are woken. Requests that they
+// have fail, or with mode=wait are answered before.
 func (s *Server) sleep(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	mode := query.Get("mode")

@@ -124,7 +124,7 @@ func (r *chatRequest) callable(m *Model) (*answers.Tools, error) {
 		if one.Function != nil {
 			one.Name, one.Parameters = one.Function.Name, one.Function.Parameters
 		}
-		if one.Type != "" && one.Type != "function" || one.Name == "" { // those of a provider are called by nobody here
+		if one.Type != "" && one.Type != "function" || one.Name == "" { // those of a provider are not called here
 			continue
 		}
 		names = append(names, one.Name)
@@ -177,8 +177,8 @@ type calling struct {
 	begun bool // the client has its name
 }
 
-// eachCall tells which parts of calls the client is to get when so much of the text is known beyond from: of a call that begins, its
-// place, and then what its arguments have more.
+// eachCall tells which parts of calls the client is to get when so much of the text is known beyond from: of a call
+// that begins, its place, and then what its arguments have more.
 func (c *choice) eachCall(from, end int, begin func(i int, id string), more func(i int, arguments string)) {
 	for i := range c.answer.Calls {
 		call := &c.answer.Calls[i]

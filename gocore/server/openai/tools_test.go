@@ -82,7 +82,7 @@ func readChat(t *testing.T, a answer) said {
 	return s
 }
 
-// TestToolCalls: answers call tools when they are told to, whole and in a stream.
+// TestToolCalls: answers call tools when the request says so, whole and in a stream.
 func TestToolCalls(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].Answers.MostCalls = 3 })
 	for _, c := range []struct {
@@ -129,7 +129,8 @@ func TestToolCalls(t *testing.T) {
 	}
 }
 
-// TestNoToolCalls: where it is left to the model, answers call nothing unless the server is told so, and never after a result.
+// TestNoToolCalls: where it is left to the model, answers call nothing unless the server was started so, and never
+// after a result.
 func TestNoToolCalls(t *testing.T) {
 	never, url := start(t, fast, nil)
 	_ = never
@@ -171,7 +172,8 @@ func TestWrongTools(t *testing.T) {
 	}
 }
 
-// TestCallsOfResponses: /v1/responses has calls as items, whole and in a stream, and takes them back with their results.
+// TestCallsOfResponses: /v1/responses has calls as items, whole and in a stream, and takes them back with their
+// results.
 func TestCallsOfResponses(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].Answers.MostCalls = 3 })
 	tools := `"tools":[{"type":"function","name":"weather","parameters":` + city + `}]`

@@ -1,7 +1,7 @@
 package openai
 
-// kvTransfer is what vLLM's prefill worker and its router tell each other of the KV of a prompt. A decode worker of another process
-// does not read it: it computes the prompt itself, as vLLM's does when a transfer fails.
+// kvTransfer is what vLLM's prefill worker and its router tell each other of the KV of a prompt. A decode worker of
+// another process does not read it: it computes the prompt itself, as vLLM's does when a transfer fails.
 type kvTransfer struct {
 	RemoteDecode  bool   `json:"do_remote_decode"`
 	RemotePrefill bool   `json:"do_remote_prefill"`
@@ -10,8 +10,8 @@ type kvTransfer struct {
 	Size          int    `json:"tp_size"`
 }
 
-// offer returns what the answer says of the KV of its prompts, if the request says that another worker decodes; else nil. Blocks are numbered by
-// their places in the prompts.
+// offer returns what the answer says of the KV of its prompts, if the request says that another worker decodes; else
+// nil. Blocks are numbered by their places in the prompts.
 func (k *kvTransfer) offer(s *Server, t target, questions []question) *kvTransfer {
 	if k == nil || !k.RemoteDecode {
 		return nil

@@ -13,11 +13,12 @@ import (
 	"dynosim/gocore/server/detokenize"
 )
 
-// Folder is the tokenizer and the chat template in the folder of a model, in a pool of Python processes with the libraries
-// that real servers use, so that texts have the same tokens. Only prompts and given answers wait for a process; what is made up
-// needs none, and tokens become text here, by package detokenize.
+// Folder is the tokenizer and the chat template in the folder of a model, in a pool of Python processes with the
+// libraries that real servers use, so that texts have the same tokens. Only prompts and given answers wait for a
+// process; what is made up needs none, and tokens become text here, by package detokenize.
 //
-// Each process takes what has come while it was busy as one batch. A process that ends is replaced; what it was asked fails.
+// Each process takes what has come while it was busy as one batch. A process that ends is replaced; what it was asked
+// fails.
 type Folder struct {
 	python, folder string
 	log            *slog.Logger
@@ -51,8 +52,8 @@ type MissingError string
 
 func (e MissingError) Error() string { return string(e) }
 
-// OpenFolder starts helpers for a folder, with this Python. Only with draws may Draw be called: looking for tokens that make up
-// texts takes long in a large vocabulary.
+// OpenFolder starts helpers for a folder, with this Python. Only with draws may Draw be called: looking for tokens that
+// make up texts takes long in a large vocabulary.
 func OpenFolder(python, folder string, helpers int, draws bool, log *slog.Logger) (*Folder, error) {
 	vocabulary, err := detokenize.Open(filepath.Join(folder, "tokenizer.json"))
 	if err != nil {

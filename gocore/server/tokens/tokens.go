@@ -1,5 +1,5 @@
-// Package tokens turns text into tokens and back for one model: Bytes needs no files, Folder uses the tokenizer and the chat template
-// in the folder of a model.
+// Package tokens turns text into tokens and back for one model: Bytes needs no files, Folder uses the tokenizer and the
+// chat template in the folder of a model.
 package tokens
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Tokenizer is the tokenizer of one model. It may be used from several goroutines. A context bounds the wait for helpers; an error of
-// type *InputError is the fault of the text.
+// Tokenizer is the tokenizer of one model. It may be used from several goroutines. A context bounds the wait for
+// helpers; an error of type *InputError is the fault of the text.
 type Tokenizer interface {
-	// Prompt returns the tokens of a text that a client sends as a prompt; special says whether the tokens with which prompts of
-	// this model begin are added.
+	// Prompt returns the tokens of a text that a client sends as a prompt; special says whether the tokens with which
+	// prompts of this model begin are added.
 	Prompt(ctx context.Context, text string, special bool) ([]uint32, error)
 	// Chat returns the tokens of a conversation.
 	Chat(ctx context.Context, c Chat) ([]uint32, error)
@@ -26,8 +26,8 @@ type Tokenizer interface {
 	Answer(ctx context.Context, text string) (Spoken, error)
 	// Draw makes up n tokens of text. Equal seeds give equal text.
 	Draw(n int, seed uint64) Spoken
-	// Decoder returns a decoder of one text that arrives, and that goes on after the tokens of a prompt. special says whether special
-	// tokens are part of the text.
+	// Decoder returns a decoder of one text that arrives, and that goes on after the tokens of a prompt. special says
+	// whether special tokens are part of the text.
 	Decoder(prompt []uint32, special bool) Decoder
 	// Size is the number of tokens in the vocabulary: every token is below it.
 	Size() int
@@ -39,8 +39,8 @@ type Tokenizer interface {
 //
 // All that Push and Close return, one after the other, is the text of all tokens at once, in whatever pieces they come.
 type Decoder interface {
-	// Push takes the next tokens and returns the text that is certain now, never a part of a character. Tokens that the model does
-	// not have say nothing.
+	// Push takes the next tokens and returns the text that is certain now, never a part of a character. Tokens that the
+	// model does not have say nothing.
 	Push(tokens []uint32) string
 	// Close returns the text that was not certain before all tokens had come. Nothing may be pushed afterwards.
 	Close() string
@@ -92,8 +92,8 @@ type Message struct {
 type Spoken struct {
 	Tokens []uint32
 	Text   string
-	// Ends has for each token the length of the text that is known with it. A token that is only a part of a character adds
-	// nothing; the last part adds the whole character.
+	// Ends has for each token the length of the text that is known with it. A token that is only a part of a character
+	// adds nothing; the last part adds the whole character.
 	Ends []int32
 }
 

@@ -58,8 +58,8 @@ func (s *prefillSamples) fill(t *timing.Tables) error {
 //	kv      = usage * pool, batch = kv / context, both rounded to whole numbers
 //	seconds = d0 + d1*batch + d2*kv
 //
-// and evaluated from an empty pool to the fullest sample, and from one token of context to the longest mean context that
-// a sample's kv / batch stands for.
+// and evaluated from an empty pool to the fullest sample, and from one token of context to the longest mean context
+// that a sample's kv / batch stands for.
 func (s *decodeSamples) fill(t *timing.Tables) error {
 	n := min(len(s.kvUsage), len(s.contextLength), len(s.itlMs))
 	if n == 0 {

@@ -11,9 +11,10 @@ const negligible = 1e-6
 // When the samples do not determine the slopes, as when all of them lie on one line, the slopes whose squares sum up to
 // the least are taken; a column that never changes then gets slope 0.
 //
-// Samples that lie very near to one line do not determine them either: their distance from it is then mostly rounding, such
-// as that of batch sizes at one context length, which would decide the slopes. A direction counts as missing in which the
-// samples extend less than a millionth of the way that they do in the other; so does scikit-learn from release 1.9.
+// Samples that lie very near to one line do not determine them either: their distance from it is then mostly rounding,
+// such as that of batch sizes at one context length, which would decide the slopes. A direction counts as missing in
+// which the samples extend less than a millionth of the way that they do in the other; so does scikit-learn from
+// release 1.9.
 //
 // The columns, less their means, are turned until they are orthogonal (one-sided Jacobi, Golub and Van Loan, Matrix
 // Computations, 8.6.3): their lengths are then the singular values. Normal equations would lose half of the digits.

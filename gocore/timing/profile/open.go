@@ -11,7 +11,8 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Open reads the profile at a path, and reports whether that is a folder. Errors name the engine argument with the path.
+// Open reads the profile at a path, and reports whether that is a folder. Errors name the engine argument with the
+// path.
 func Open(at string) (grid *timing.Grid, isFolder bool, err error) {
 	info, err := os.Stat(at)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package tracefile reads the files that traces come in: text in lines, tables with commas between their cells, and JSON
-// of any size. All may be compressed.
+// Package tracefile reads the files that traces come in: text in lines, tables with commas between their cells, and
+// JSON of any size. All may be compressed.
 //
 //	lines.go     one line after another
 //	table.go     CSV: a cell by the name of its column

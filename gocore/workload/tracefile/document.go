@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Document reads JSON values one after another, as in a file with one value or with one a line. Only one value that has no
-// parts is in memory at a time.
+// Document reads JSON values one after another, as in a file with one value or with one a line. Only one value that has
+// no parts is in memory at a time.
 type Document struct {
 	name string
 	text *jsonText
@@ -24,7 +24,8 @@ type Document struct {
 // pollEvery is the number of elements between two calls of poll.
 const pollEvery = 256
 
-// OpenDocument reads r, which may be compressed. poll is called now and then unless it is nil; its error ends the reading.
+// OpenDocument reads r, which may be compressed. poll is called now and then unless it is nil; its error ends the
+// reading.
 func OpenDocument(name string, r io.Reader, poll func() error) (*Document, error) {
 	plain, err := Plain(r)
 	if err != nil {

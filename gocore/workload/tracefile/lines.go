@@ -19,8 +19,8 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// Plain returns a reader of the plain text of r, which may be compressed with gzip or zstd. The content decides, not a file
-// name, so that it works for standard input too.
+// Plain returns a reader of the plain text of r, which may be compressed with gzip or zstd. The content decides, not a
+// file name, so that it works for standard input too.
 func Plain(r io.Reader) (io.Reader, error) {
 	plain, err := decompressed(r)
 	if err != nil {

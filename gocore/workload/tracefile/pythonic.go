@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// jsonText is the text of a JSON file as the decoder gets it. It notes where lines end, so that errors can name a line, and
-// puts texts of equal length in the place of the numbers that Python writes and JSON does not know: "inf", "-inf" and ""
-// for Infinity, -Infinity and NaN.
+// jsonText is the text of a JSON file as the decoder gets it. It notes where lines end, so that errors can name a line,
+// and puts texts of equal length in the place of the numbers that Python writes and JSON does not know: "inf", "-inf"
+// and "" for Infinity, -Infinity and NaN.
 type jsonText struct {
 	r       io.Reader
 	buffer  []byte

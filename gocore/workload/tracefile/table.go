@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table reads a table of cells with commas between them, one row a line. Lines without any text are skipped but counted.
+// Table reads a table of cells with commas between them, one row a line. Lines without any text are skipped but
+// counted.
 type Table struct {
 	name   string
 	lines  *Lines
@@ -165,8 +166,8 @@ func (t *Table) Count(column int, limit int64) (count int64, given bool, err err
 	return n, true, nil
 }
 
-// parseCount reads a whole number from 0 to limit. Tools that hold a column with gaps as floating-point numbers write 472 as
-// 472.0.
+// parseCount reads a whole number from 0 to limit. Tools that hold a column with gaps as floating-point numbers write
+// 472 as 472.0.
 func parseCount(text string, limit int64) (count int64, ok bool) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)

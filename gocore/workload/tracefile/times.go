@@ -11,8 +11,8 @@ const maxNs = math.MaxInt64 / 4
 
 const nsPerSecond = 1_000_000_000
 
-// ParseSeconds reads a number of seconds to the nanosecond. Text with a plain decimal fraction is read exactly, so that times
-// of a wall clock keep their distances.
+// ParseSeconds reads a number of seconds to the nanosecond. Text with a plain decimal fraction is read exactly, so that
+// times of a wall clock keep their distances.
 func ParseSeconds(text string) (ns int64, ok bool) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	digits, negative := strings.CutPrefix(whole, "-")
@@ -56,9 +56,9 @@ func allDigits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
-// ParseTimestamp reads a date and a time of day: 2023-11-16 18:17:03.9799600, with a space or a T between them, up to nine
-// decimals, and a zone (Z, +02:00, -0500) or none. It returns nanoseconds since 1970; without a zone the time counts as
-// universal time.
+// ParseTimestamp reads a date and a time of day: 2023-11-16 18:17:03.9799600, with a space or a T between them, up to
+// nine decimals, and a zone (Z, +02:00, -0500) or none. It returns nanoseconds since 1970; without a zone the time
+// counts as universal time.
 func ParseTimestamp(text string) (ns int64, zoned, ok bool) {
 	if len(text) < len("2006-01-02 15:04:05") || text[10] != ' ' && text[10] != 'T' {
 		return 0, false, false
@@ -135,8 +135,8 @@ func daysIn(year, month int) int {
 	return 31
 }
 
-// daysSince1970 counts years from March on, so that the leap day is the last of a year: before month m of such a year there
-// are (153 m + 2) / 5 days, and a cycle of 400 years has 146,097.
+// daysSince1970 counts years from March on, so that the leap day is the last of a year: before month m of such a year
+// there are (153 m + 2) / 5 days, and a cycle of 400 years has 146,097.
 func daysSince1970(year, month, day int) int64 {
 	if month <= 2 {
 		year, month = year-1, month+12

@@ -18,8 +18,8 @@ type bailianRow struct {
 }
 
 // readBailian reads the Qwen-Bailian traces, JSONL: chat_id, parent_chat_id (-1 for none), timestamp in seconds,
-// input_length, output_length and hash_ids. Each row has the whole prompt. A request follows its parent if no other one does
-// already and the parent is in the file; otherwise it begins a session of its own.
+// input_length, output_length and hash_ids. Each row has the whole prompt. A request follows its parent if no other one
+// does already and the parent is in the file; otherwise it begins a session of its own.
 func readBailian(c *collector, sources []Source) error {
 	var rows []bailianRow
 	var ids []uint64
@@ -69,8 +69,8 @@ func readBailian(c *collector, sources []Source) error {
 	return addConversations(c, rows)
 }
 
-// addConversations adds rows in the order of their arrivals, each after its parent. The pause is the distance of the two
-// arrivals: the files do not say when an answer was complete.
+// addConversations adds rows in the order of their arrivals, each after its parent. The pause is the distance of the
+// two arrivals: the files do not say when an answer was complete.
 func addConversations(c *collector, rows []bailianRow) error {
 	slices.SortStableFunc(rows, func(a, b bailianRow) int { return cmp.Compare(a.StartNs, b.StartNs) })
 	free := map[string]int32{} // requests that none follows yet, by chat_id

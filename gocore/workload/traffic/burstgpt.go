@@ -2,9 +2,9 @@ package traffic
 
 import "dynosim/gocore/workload/tracefile"
 
-// readBurstGPT reads BurstGPT: a table with Timestamp in seconds, Request tokens and Response tokens, and in newer releases
-// Session ID and Elapsed time. A request without response tokens failed. Requests of one session are sent one after
-// another, with the pauses that the client made.
+// readBurstGPT reads BurstGPT: a table with Timestamp in seconds, Request tokens and Response tokens, and in newer
+// releases Session ID and Elapsed time. A request without response tokens failed. Requests of one session are sent one
+// after another, with the pauses that the client made.
 func readBurstGPT(c *collector, sources []Source) error {
 	names := columns{
 		start: "Timestamp", input: "Request tokens", output: "Response tokens",

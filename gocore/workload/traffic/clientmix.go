@@ -69,8 +69,8 @@ func (c *client) read(into *collector) error {
 	return c.readPeriods(into)
 }
 
-// readWindows reads NAME-trace.csv: start, rate, coefficient of variation, distribution and its two parameters, which say
-// the same again. A window ends where the next one begins.
+// readWindows reads NAME-trace.csv: start, rate, coefficient of variation, distribution and its two parameters, which
+// say the same again. A window ends where the next one begins.
 func (c *client) readWindows() error {
 	t, err := tracefile.OpenRows(c.trace.Name, c.trace.Reader)
 	if err != nil {

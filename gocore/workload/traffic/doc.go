@@ -1,5 +1,5 @@
-// Package traffic reads what others have recorded of real traffic: public traces of production services, and the results
-// of load generators. Each format is a file of its own that turns rows into requests; formats.go lists them.
+// Package traffic reads what others have recorded of real traffic: public traces of production services, and the
+// results of load generators. Each format is a file of its own that turns rows into requests; formats.go lists them.
 //
 //	azure.go          Azure LLM inference 2023, 2024: arrivals and lengths
 //	burstgpt.go       BurstGPT: arrivals, lengths and conversations

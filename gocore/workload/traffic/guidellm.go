@@ -2,8 +2,8 @@ package traffic
 
 import "dynosim/gocore/workload/tracefile"
 
-// readGuideLLM reads the JSON report of GuideLLM: the requests of all its benchmarks, at the times at which they were sent.
-// Those that failed or were not complete at the end are left out. The turns of a conversation follow each other.
+// readGuideLLM reads the JSON report of GuideLLM: the requests of all its benchmarks, at the times at which they were
+// sent. Those that failed or were not complete at the end are left out. The turns of a conversation follow each other.
 func readGuideLLM(c *collector, sources []Source) error {
 	c.Unit = "request"
 	d, err := tracefile.OpenDocument(sources[0].Name, sources[0].Reader, c.Poll)

@@ -8,8 +8,8 @@ func readShareGPT(c *collector, sources []Source) error {
 	return readTokenCounts(c, sources[0], "arrival_time_ns", (*tracefile.Document).Nanoseconds, false)
 }
 
-// readLLMServingSim reads the requests.jsonl of LLMServingSim's measurements: input_toks, output_toks and arrival_time in
-// seconds, the clock of the client.
+// readLLMServingSim reads the requests.jsonl of LLMServingSim's measurements: input_toks, output_toks and arrival_time
+// in seconds, the clock of the client.
 func readLLMServingSim(c *collector, sources []Source) error {
 	return readTokenCounts(c, sources[0], "arrival_time", (*tracefile.Document).Seconds, true)
 }

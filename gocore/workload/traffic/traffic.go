@@ -16,8 +16,8 @@ type Source struct {
 type Options struct {
 	BlockSize int    // tokens that a block id stands for; 0 = as the format has it
 	Seed      uint64 // of everything that is drawn
-	// Gaps returns gaps between arrivals with the mean 1: their distribution is poisson, gamma or weibull, their coefficient
-	// of variation cv.
+	// Gaps returns gaps between arrivals with the mean 1: their distribution is poisson, gamma or weibull, their
+	// coefficient of variation cv.
 	Gaps func(distribution string, cv float64, src rand.Source) func() float64
 	// Poll is called now and then; an error it returns ends the reading and is passed on. It may be nil.
 	Poll func() error

@@ -33,8 +33,8 @@ type wekaStep struct {
 	agent         string
 }
 
-// readWeka reads sessions of coding agents as kv-cache-tester publishes them: an object with block_size, hash_id_scope and
-// requests for each, one or more in a file. All sessions begin at the same time.
+// readWeka reads sessions of coding agents as kv-cache-tester publishes them: an object with block_size, hash_id_scope
+// and requests for each, one or more in a file. All sessions begin at the same time.
 //
 // Without sub-agents a session is turns one after another. Otherwise all requests form a graph, see agents.go.
 func readWeka(c *collector, sources []Source) error {

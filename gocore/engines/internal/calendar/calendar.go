@@ -1,11 +1,12 @@
-// Package calendar says which pass has to look at which request, for engines in which most passes give a request one token
-// and need not look at it.
+// Package calendar says which pass has to look at which request, for engines in which most passes give a request one
+// token and need not look at it.
 //
 //	pass      7     8     9    10    11    12
 //	due       A     -     C,A   -     -     B
 //
-// A request is entered for one pass at a time, and again when it was due, if there is a next time. That pass is one of the
-// next ones, as many as the calendar has days: a day stands for the passes of its number, modulo the number of days.
+// A request is entered for one pass at a time, and again when it was due, if there is a next time. That pass is one of
+// the next ones, as many as the calendar has days: a day stands for the passes of its number, modulo the number of
+// days.
 package calendar
 
 import (
@@ -35,13 +36,13 @@ type Entry[R any] struct {
 	next    *Entry[R] // of the same day
 }
 
-// New returns an empty calendar of so many days, a power of two. compare orders requests as they run.
+// New returns an empty calendar of the given number of days, a power of two. compare orders requests as they run.
 func New[R any](days int, compare func(a, b R) int) Calendar[R] {
 	return Calendar[R]{lastDay: days - 1, compare: compare}
 }
 
-// Enter puts a request under a pass. From that one on, at least plain passes do no more for the request than to open blocks and
-// to give it tokens, which are not its last ones.
+// Enter puts a request under a pass. From that one on, at least plain passes do no more for the request than to open
+// blocks and to give it tokens, which are not its last ones.
 func (c *Calendar[R]) Enter(e *Entry[R], pass, plain int) {
 	if c.days == nil {
 		c.days = make([]day[R], c.lastDay+1)
@@ -67,7 +68,8 @@ func (c *Calendar[R]) Due(pass int) (requests, plain int) {
 	return int(d.count), int(d.plain)
 }
 
-// Take takes the requests that are due in a pass off the calendar, in running order. The slice is valid until the next call.
+// Take takes the requests that are due in a pass off the calendar, in running order. The slice is valid until the next
+// call.
 func (c *Calendar[R]) Take(pass int) []R {
 	c.due = c.due[:0]
 	if c.days == nil {

@@ -27,8 +27,8 @@ func States[R any](requests []R, byOrder func(a, b R) int, state func(R) engine.
 	return states
 }
 
-// Queued counts requests that wait: for their prompt, or to decode. waits tells how many tokens a request has, and whether it
-// waits to decode.
+// Queued counts requests that wait: for their prompt, or to decode. waits tells how many tokens a request has, and
+// whether it waits to decode.
 func Queued[R any](queue *deque.Deque[R], waits func(R) (tokens int, decodes bool)) (p engine.Phases) {
 	for i := range queue.Len() {
 		if tokens, decodes := waits(queue.At(i)); decodes {

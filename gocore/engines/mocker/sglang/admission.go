@@ -9,8 +9,8 @@ type budget struct {
 }
 
 // admitWaiting admits a prefill batch from the waiting queue, strictly from its head: the first request that is refused
-// keeps all requests behind it waiting. So do all that come from other workers and do not run yet, unless they are what the
-// favourite of a rescue waits for.
+// keeps all requests behind it waiting. So do all that come from other workers and do not run yet, unless they are what
+// the favourite of a rescue waits for.
 func (s *Scheduler) admitWaiting() {
 	places := s.args.MaxNumSeqs - len(s.running)
 	if places <= 0 || s.waiting.Len() == 0 || s.destinations.comeFirst() && !s.rescue.active {
@@ -68,8 +68,8 @@ func (s *Scheduler) reserved() float64 {
 // affordableChunk returns how many tokens of r the budgets admit now, and takes them from the budgets. A rest up to the
 // chunk size is all or nothing; of a longer one, what is left of the chunk budget will do.
 //
-// On a decode worker requests did not have to meet the budgets before they were retracted. One that never can goes on without
-// them as soon as no other runs, where the reference leaves it in the queue for ever.
+// On a decode worker requests did not have to meet the budgets before they were retracted. One that never can goes on
+// without them as soon as no other runs, where the reference leaves it in the queue for ever.
 func (s *Scheduler) affordableChunk(r *sequence, left *budget) (tokens int, ok bool) {
 	rest := s.tokens(r) - r.holding.Tokens()
 	if s.role == engine.Decode && s.overBudgets(r) != "" {

@@ -10,8 +10,8 @@ import (
 )
 
 // BenchmarkPass measures one pass of an engine that always owns the same number of requests: one that finishes
-// is replaced by a new one. "tokens/s", of simulated output, tells how long a simulation takes. Every case runs with pages of
-// 1 and of 64 tokens and the same pool; small pages may cost at most three times as much.
+// is replaced by a new one. "tokens/s", of simulated output, tells how long a simulation takes. Every case runs with
+// pages of 1 and of 64 tokens and the same pool; small pages may cost at most three times as much.
 func BenchmarkPass(b *testing.B) {
 	for _, c := range []struct {
 		name           string

@@ -16,9 +16,9 @@ func (s *Scheduler) demandOfBursts() (slots, growth int) {
 	return slots, growth
 }
 
-// ampleForBursts reports whether there is room for the largest bursts of all running requests even if each of them starts
-// as many pages as it may, and tells how many slots to take. It does not look at every request, but knows only if none is
-// about to finish.
+// ampleForBursts reports whether there is room for the largest bursts of all running requests even if each of them
+// starts as many pages as it may, and tells how many slots to take. It does not look at every request, but knows only
+// if none is about to finish.
 func (s *Scheduler) ampleForBursts() (slots int, ok bool) {
 	burst := s.drafts.MaxBurst()
 	if s.nextFinish-s.emissions < burst {
@@ -29,9 +29,9 @@ func (s *Scheduler) ampleForBursts() (slots int, ok bool) {
 	return slots, available >= slots && available-s.load.overhead() >= len(s.running)*s.roundUp(burst)
 }
 
-// emitBursts gives every running request the burst that it draws, in running order; of the slots taken for that, the others
-// go back. A request draws even if it has only one token left. Requests that emit bursts are not in step, so each of them
-// is looked at in each pass.
+// emitBursts gives every running request the burst that it draws, in running order; of the slots taken for that, the
+// others go back. A request draws even if it has only one token left. Requests that emit bursts are not in step, so
+// each of them is looked at in each pass.
 func (s *Scheduler) emitBursts(slots int) {
 	s.drawn = slices.Grow(s.drawn[:0], len(s.running))[:len(s.running)]
 	s.drafts.Bursts(s.drawn)
@@ -49,8 +49,9 @@ func (s *Scheduler) emitBursts(slots int) {
 	s.pool.GiveBack(slots - s.out.Tokens)
 }
 
-// storeBurst caches what the burst of r has completed. The last token of r is left to finishDue. One that has just joined,
-// or whose pages others may look for, caches after each token. Others give their holding tokens only when they fill a page.
+// storeBurst caches what the burst of r has completed. The last token of r is left to finishDue. One that has just
+// joined, or whose pages others may look for, caches after each token. Others give their holding tokens only when they
+// fill a page.
 func (s *Scheduler) storeBurst(r *sequence, joined bool) {
 	tokens := s.tokens(r)
 	for ; r.pagesEnd < tokens; r.pagesEnd += s.pageSize {

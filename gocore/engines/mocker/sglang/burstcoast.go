@@ -6,8 +6,8 @@ import (
 )
 
 // Coasting with speculative decoding. How many tokens a request gets is not known before it has drawn, so Coast already
-// draws, in a batch that has counts alone. If fewer passes are settled, the generator goes back and the first ones are drawn
-// again.
+// draws, in a batch that has counts alone. If fewer passes are settled, the generator goes back and the first ones are
+// drawn again.
 
 var _ engine.BurstCoaster = (*Scheduler)(nil)
 
@@ -75,8 +75,8 @@ func (s *Scheduler) beginBursts() (left int) {
 	return left
 }
 
-// burstPass adds a pass to the coast, before which the first request to end has left tokens left, and returns how many it has
-// then. If that is none, the pass is taken back.
+// burstPass adds a pass to the coast, before which the first request to end has left tokens left, and returns how many
+// it has then. If that is none, the pass is taken back.
 func (s *Scheduler) burstPass(left int, tokens *int) int {
 	c := &s.bursts
 	most := s.drafts.MaxBurst()
@@ -163,7 +163,8 @@ func (s *Scheduler) takeSlots() {
 	}
 }
 
-// settleBurst gives r, which has place i, its tokens of the emitting passes after first, and returns how many those are.
+// settleBurst gives r, which has place i, its tokens of the emitting passes after first, and returns how many those
+// are.
 func (s *Scheduler) settleBurst(r *sequence, i, first int) (emitted int) {
 	c := &s.bursts
 	left := int(c.batch.Left[i])

@@ -6,15 +6,15 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Coasting runs many passes at once. While no request can be admitted and none ends, passes follow each other that give each
-// running request one token; all that a shell can see of them is when they end:
+// Coasting runs many passes at once. While no request can be admitted and none ends, passes follow each other that give
+// each running request one token; all that a shell can see of them is when they end:
 //
 //	emission   31    32    33    34    35
 //	tokens      3     3     3     3     3        one of the requests ends with emission 35
 //	          |-------- Coast --------|        that pass is for RunPass
 //
-// Coast only computes the ends. Settle carries out as many of the passes as the shell wants, so that it may change its mind
-// when a request arrives in the midst of them. The scheduler does not know of it.
+// Coast only computes the ends. Settle carries out as many of the passes as the shell wants, so that it may change its
+// mind when a request arrives in the midst of them. The scheduler does not know of it.
 
 var _ engine.Coaster = (*Scheduler)(nil)
 
@@ -54,8 +54,8 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	return ends
 }
 
-// merelyDecodes reports whether the next pass gives each running request a token, and does nothing besides, as far as slots
-// last.
+// merelyDecodes reports whether the next pass gives each running request a token, and does nothing besides, as far as
+// slots last.
 func (s *Scheduler) merelyDecodes() bool {
 	d := &s.destinations
 	switch {

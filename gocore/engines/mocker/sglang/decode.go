@@ -2,9 +2,9 @@ package sglang
 
 import "dynosim/gocore/engine"
 
-// decode gives every running request one token, or a burst, those whose prompt was completed in this very pass included,
-// and adds the time that takes. When slots run short, requests are retracted first; the last one never is, and if there is
-// no slot even for that one, nothing happens.
+// decode gives every running request one token, or a burst, those whose prompt was completed in this very pass
+// included, and adds the time that takes. When slots run short, requests are retracted first; the last one never is,
+// and if there is no slot even for that one, nothing happens.
 func (s *Scheduler) decode() {
 	if len(s.running) == 0 {
 		return
@@ -66,9 +66,9 @@ func (s *Scheduler) startJoined() {
 	s.joined = len(s.running)
 }
 
-// storeTokens gives the tokens of this pass to the requests that must have them at once: those that have just begun to run,
-// as that puts their prompts into the cache, and to others whose pages have names. The last token of a request is left to
-// finishDue.
+// storeTokens gives the tokens of this pass to the requests that must have them at once: those that have just begun to
+// run, as that puts their prompts into the cache, and to others whose pages have names. The last token of a request is
+// left to finishDue.
 func (s *Scheduler) storeTokens() {
 	if s.named > 0 {
 		s.catchUpNamed()

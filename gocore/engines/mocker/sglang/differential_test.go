@@ -129,8 +129,8 @@ func (m *simulation) stillWaits(slow *model, last engine.Pass, rejected []engine
 	return nil
 }
 
-// hasGrown reports whether slots have been returned that the tree keeps. Then there is room for requests for which there
-// was none.
+// hasGrown reports whether slots have been returned that the tree keeps. Then there is room for requests for which
+// there was none.
 func (m *model) hasGrown() bool { return len(m.free)+m.evictable()+m.protected() > m.total }
 
 func (m *simulation) compareState(slow *model) error {

@@ -18,8 +18,8 @@
 //	           ^                                            |
 //	           +----------------- retract ------------------+   (to the front of the queue)
 //
-// On a prefill worker a request keeps its slots after its one token until they are released. On a decode worker requests
-// wait for room, get it, and run when their KV has arrived there (handoff.go):
+// On a prefill worker a request keeps its slots after its one token until they are released. On a decode worker
+// requests wait for room, get it, and run when their KV has arrived there (handoff.go):
 //
 //	Reserve --> pending --TryReserve--> reserved --Activate--> prebuilt --promote--> running
 //
@@ -47,10 +47,9 @@
 // (admission.go); and a dead end has a way out (unblock.go), also one in which passes go on without a token.
 //
 // Read scheduler.go, then admission.go, decode.go and retraction.go in the order of a pass; policy.go sorts the queue.
-// handoff.go has what happens between passes on prefill and decode workers. sequence.go is the state of one request, and
-// of all running ones together: as these get their tokens in the same passes, a pass costs hardly more than those that
-// join or finish in it, and those whose generated tokens others may find in the cache. coast.go runs series of passes that
-// merely decode at once; the scheduler does not know of it. The tests run every workload with
-// and without bringing all requests up to date after each pass, and compare it with a slow model of the same rules
-// (model_test.go).
+// handoff.go has what happens between passes on prefill and decode workers. sequence.go is the state of one request,
+// and of all running ones together: as these get their tokens in the same passes, a pass costs hardly more than those
+// that join or finish in it, and those whose generated tokens others may find in the cache. coast.go runs series of
+// passes that merely decode at once; the scheduler does not know of it. The tests run every workload with and without
+// bringing all requests up to date after each pass, and compare it with a slow model of the same rules (model_test.go).
 package sglang

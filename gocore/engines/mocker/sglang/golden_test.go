@@ -240,7 +240,7 @@ func (l *timeline) context() (tokens int) {
 	return tokens
 }
 
-// poolCell is free/evictable/protected, and what is wrong with the accounts.
+// poolCell returns free/evictable/protected, and what is wrong with the accounts.
 func (l *timeline) poolCell() string {
 	p := l.s.pool
 	text := fmt.Sprintf("%d/%d/%d", p.Free(), p.Evictable(), p.Protected())

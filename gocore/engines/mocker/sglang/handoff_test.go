@@ -32,8 +32,8 @@ func requestsOf(args engineargs.Args, families ...family) []engine.Request {
 	return w.requests(args.BlockSize)
 }
 
-// TestSourceHoldsItsSlots: the last token of a prefill worker costs a decode step, and its request keeps everything until
-// it is released or canceled.
+// TestSourceHoldsItsSlots: the last token of a prefill worker costs a decode step, and its request keeps everything
+// until it is released or canceled.
 func TestSourceHoldsItsSlots(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
 	s := New(args, engine.Setup{Role: engine.Prefill})
@@ -244,8 +244,8 @@ func TestPrebuiltComeFirst(t *testing.T) {
 	admits(2)
 }
 
-// TestStalledRunIsTriedAgain: the last running request finds no slot, because reservations have them all. A pass then has
-// no effect, until one of them is over.
+// TestStalledRunIsTriedAgain: the last running request finds no slot, because reservations have them all. A pass then
+// has no effect, until one of them is over.
 func TestStalledRunIsTriedAgain(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 10}`)
 	s := New(args, engine.Setup{Role: engine.Decode})
@@ -272,8 +272,8 @@ func TestStalledRunIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestUnblockDestination: on a decode worker for one request at a time, what runs and what waits with its KV can fill the
-// pool.
+// TestUnblockDestination: on a decode worker for one request at a time, what runs and what waits with its KV can fill
+// the pool.
 func TestUnblockDestination(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 10, "max_num_seqs": 1}`)
 	s := New(args, engine.Setup{Role: engine.Decode})
@@ -301,8 +301,8 @@ func TestUnblockDestination(t *testing.T) {
 	}
 }
 
-// TestEventsBetweenPasses: what a destination evicts and stores between passes is told with the next pass, what a source
-// does at once.
+// TestEventsBetweenPasses: what a destination evicts and stores between passes is reported with the next pass, what a
+// source does at once.
 func TestEventsBetweenPasses(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 3}`)
 	requests := requestsOf(args, family{number: 1, shared: 8, prompt: 8, output: 1}, family{number: 2, shared: 8, prompt: 8, output: 1})
@@ -341,7 +341,7 @@ func TestEventsBetweenPasses(t *testing.T) {
 	}
 	pass, _ := source.RunPass(0)
 	note(pass.KVEvents)
-	for _, r := range requests { // the first page that the token has completed is told of now
+	for _, r := range requests { // the first page that the token has completed is reported now
 		note(source.ReleaseSource(r.ID))
 	}
 	if !slices.Equal(got, []string{"0 [0]", "0 [2 3]", "0 [1]"}) {
@@ -360,8 +360,8 @@ func TestDecodeChargesNoPrompt(t *testing.T) {
 	}
 }
 
-// TestRetractedBeyondBudgets: a request that fills the pool to the last slot would not be admitted from the queue. When it
-// has been retracted on a decode worker, it goes on nevertheless.
+// TestRetractedBeyondBudgets: a request that fills the pool to the last slot would not be admitted from the queue. When
+// it has been retracted on a decode worker, it goes on nevertheless.
 func TestRetractedBeyondBudgets(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 5}`)
 	s := New(args, engine.Setup{Role: engine.Decode})

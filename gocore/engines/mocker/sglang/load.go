@@ -1,7 +1,7 @@
 package sglang
 
-// load is what the running requests add up to. Each emitting pass adds a token to every one of them; those that emit bursts
-// add their tokens and pages by themselves (emitBursts), and the rest of the fields is not used then.
+// load is what the running requests add up to. Each emitting pass adds a token to every one of them; those that emit
+// bursts add their tokens and pages by themselves (emitBursts), and the rest of the fields is not used then.
 type load struct {
 	pageSize int
 	requests int

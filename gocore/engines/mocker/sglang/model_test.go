@@ -89,7 +89,7 @@ func (r *modelRequest) outputs() int   { return len(r.sequence) - r.prompt }
 func (r *modelRequest) remaining() int { return max(0, r.maxOut-r.outputs()) }
 func (r *modelRequest) overhead() int  { return max(0, r.alloc-len(r.slots)) }
 
-// output is output token k.
+// output returns output token k.
 func (r *modelRequest) output(k int) int {
 	if k < len(r.reply) {
 		return r.reply[k]

@@ -14,8 +14,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// TestRandomHandoffs moves random workloads from one prefill to one decode worker by a script of random delays, and checks
-// the books of both after every step; then again without looking, and with a record of events.
+// TestRandomHandoffs moves random workloads from one prefill to one decode worker by a script of random delays, and
+// checks the books of both after every step; then again without looking, and with a record of events.
 func TestRandomHandoffs(t *testing.T) {
 	runs := 2000
 	if testing.Short() {
@@ -72,8 +72,8 @@ func checkHandoffs(data []byte) (rescues int, err error) {
 	return rescues, nil
 }
 
-// pair is a prefill and a decode worker that take turns. A script says for how many rounds the KV of a request is on its
-// way.
+// pair is a prefill and a decode worker that take turns. A script says for how many rounds the KV of a request is on
+// its way.
 type pair struct {
 	workload workload
 	requests []engine.Request
@@ -120,8 +120,8 @@ func newPair(args engineargs.Args, w workload, delays []byte, variant string) *p
 	return p
 }
 
-// run goes on until every request is over. A round without any effect makes time go to the next arrival or transfer, and
-// when there is none, one of the workers must know a way out.
+// run goes on until every request is over. A round without any effect makes time go to the next arrival or transfer,
+// and when there is none, one of the workers must know a way out.
 func (p *pair) run() error {
 	for p.round = 0; p.left > 0; p.round++ {
 		if p.round > 100_000 {

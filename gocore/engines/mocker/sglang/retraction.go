@@ -3,8 +3,8 @@ package sglang
 import "slices"
 
 // retractUntilFits retracts running requests until there are slots for what the others may emit, and pages where that
-// starts some. The two are counted separately: the slots that are left in last pages do not count as room for new pages.
-// One request is left in any case. The slots that the others may need are returned.
+// starts some. The two are counted separately: the slots that are left in last pages do not count as room for new
+// pages. One request is left in any case. The slots that the others may need are returned.
 func (s *Scheduler) retractUntilFits() (slots int) {
 	if s.drafts != nil {
 		if slots, ok := s.ampleForBursts(); ok {
@@ -85,8 +85,8 @@ func (s *Scheduler) requeueRetracted() {
 	s.retracted = s.retracted[:0]
 }
 
-// newTokenRatio is how much of their future output running requests are expected to generate before one of them finishes.
-// It starts pessimistic, decays pass by pass, and jumps back when a retraction has shown that it was too low.
+// newTokenRatio is how much of their future output running requests are expected to generate before one of them
+// finishes. It starts pessimistic, decays pass by pass, and jumps back when a retraction has shown that it was too low.
 type newTokenRatio struct {
 	value, initial, lowest, step float64
 }

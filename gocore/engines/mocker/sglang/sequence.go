@@ -26,9 +26,9 @@ func (s status) String() string {
 //
 // All running requests get a token in the same passes. So a running one is not touched at all by most of them:
 // finishAt, the emitting pass that will be its last, says how far it is, and its holding is brought up to date when
-// it is looked at (Scheduler.catchUp). Not so if others may look for the pages it generates: those have to be in the tree
-// at once, and may be there already. With speculative decoding every running request is touched by every pass, and its
-// holding when a page is full.
+// it is looked at (Scheduler.catchUp). Not so if others may look for the pages it generates: those have to be in the
+// tree at once, and may be there already. With speculative decoding every running request is touched by every pass, and
+// its holding when a page is full.
 type sequence struct {
 	id           engine.RequestID
 	order        int // of arrival in this engine

@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// Traits returns what shells have to know of an engine with any arguments. It is not independent: with each pass without effect
-// the share of new tokens that requests reserve shrinks, until one can be admitted.
+// Traits returns what shells have to know of an engine with any arguments. It is not independent: with each pass
+// without effect the share of new tokens that requests reserve shrinks, until one can be admitted.
 func Traits(engineargs.Args) engine.Traits {
 	return engine.Traits{
 		HandsOff: true, HandoffOrder: handoff.DestinationFirst,

@@ -10,16 +10,16 @@ import "dynosim/gocore/engines/internal/transit"
 // cannotEverRun has found sufficient.
 //
 // With speculative decoding a request can stall, since there is no room for its largest burst, while there is some for
-// another, which is admitted and, of the two, retracted. Where that does not end within a few passes, it goes on for ever in
-// the reference. Here it ends after some patience.
+// another, which is admitted and, of the two, retracted. Where that does not end within a few passes, it goes on for
+// ever in the reference. Here it ends after some patience.
 type rescue struct {
 	active    bool
 	favourite int // its order number
 	stalls    int // passes with some effect, since the last token, in which the only request left found no slots
 }
 
-// patience is the number of stalls after which the stalled request is rescued; in random runs no more than 2 came before a
-// token.
+// patience is the number of stalls after which the stalled request is rescued; in random runs no more than 2 came
+// before a token.
 const patience = 16
 
 // stalled notes that even r, the only request left, found no slots.
@@ -40,11 +40,11 @@ func (c *rescue) left(r *sequence) {
 	}
 }
 
-// Unblock is for an engine whose passes are idle although it owns requests, or whose pending ones find no room, when
+// Unblock helps an engine whose passes are idle although it owns requests, or whose pending ones find no room, when
 // nothing else is going to happen. It takes one step towards another token, and reports false if there is none to take:
 // first leaked and duplicate slots are taken back, then requests that wait with a part of their prompt in slots give it
-// up, the youngest first; of a prompt that came from another worker that is all of it. The running request is spared, or
-// if there is none the oldest, and no other request is admitted before it has emitted a token.
+// up, the youngest first; of a prompt that came from another worker that is all of it. The running request is spared,
+// or if there is none the oldest, and no other request is admitted before it has emitted a token.
 //
 // No run that ends in the reference needs this.
 func (s *Scheduler) Unblock() bool {

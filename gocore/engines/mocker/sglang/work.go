@@ -33,8 +33,8 @@ func (s *Scheduler) CoastWork() engine.Phases {
 	return p
 }
 
-// queuedWork counts the requests that wait: for the prompt, or to go on after a retraction or with a prompt from another worker.
-// All of a decode worker's have their prompts, also those that were retracted before they had a token.
+// queuedWork counts the requests that wait: for the prompt, or to go on after a retraction or with a prompt from
+// another worker. All of a decode worker's have their prompts, also those that were retracted before they had a token.
 func (s *Scheduler) queuedWork() engine.Phases {
 	p := roster.Queued(&s.waiting, func(r *sequence) (tokens int, decodes bool) {
 		return s.tokens(r), s.generated(r) > 0 || s.role == engine.Decode

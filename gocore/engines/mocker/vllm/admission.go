@@ -5,8 +5,8 @@ import "dynosim/gocore/kvcache"
 // admitWaiting moves requests from the waiting queue into the running list, strictly from the head: one that does
 // not fit keeps all behind it waiting.
 //
-// There is no condition on the budget: a fully cached prompt at the head needs none and is admitted even when it is used
-// up, at most one in a pass.
+// There is no condition on the budget: a fully cached prompt at the head needs none and is admitted even when it is
+// used up, at most one in a pass.
 //
 // A request that came to a decode worker with its KV holds all the blocks it needs now, and is admitted without further
 // ado.
@@ -69,8 +69,8 @@ func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
 }
 
 // fits reports whether the blocks of everything r has so far are available, all at once even if only a chunk of it runs
-// now. Blocks that a request holds already cost nothing; cached blocks that no request holds cost like free ones. A request
-// that has not run yet must also leave the reserve.
+// now. Blocks that a request holds already cost nothing; cached blocks that no request holds cost like free ones. A
+// request that has not run yet must also leave the reserve.
 func (s *Scheduler) fits(r *sequence, activeCached int) bool {
 	tokens, available := r.tokens(), s.pool.Available()
 	if s.guaranteed() {

@@ -10,8 +10,8 @@ import (
 // it draws.
 //
 // The blocks that the largest possible bursts would open are set aside first, for all requests together; nothing is
-// emitted before that has worked out, so no request loses its turn half-way. The decode time is that of the requests that
-// are left then, without what was set aside for them.
+// emitted before that has worked out, so no request loses its turn half-way. The decode time is that of the requests
+// that are left then, without what was set aside for them.
 func (s *Scheduler) emitBursts(decodeStartMs float64) {
 	s.out.EndMs = decodeStartMs
 	s.findReady()
@@ -63,8 +63,8 @@ func (s *Scheduler) emitBurst(r *sequence, drawn int) {
 	}
 }
 
-// goesUnnoticed reports whether the next tokens tokens of r only make it longer: they open no block, none of them is its
-// last, and it emitted in the emitting pass before.
+// goesUnnoticed reports whether the next tokens tokens of r only make it longer: they open no block, none of them is
+// its last, and it emitted in the emitting pass before.
 func (s *Scheduler) goesUnnoticed(r *sequence, tokens int) bool {
 	inBlock := r.tokens() & (s.blockSize - 1) // 0: the next token opens one
 	return inBlock > 0 && inBlock+tokens <= s.blockSize && r.generated+tokens < r.maxOutput && r.lastTokenPass == s.emittingPasses-1

@@ -48,8 +48,8 @@ func TestBurstVectors(t *testing.T) {
 
 // TestBurstSetsAside follows the pool. Blocks have 4 tokens, three drafts make bursts of 4 that are all accepted.
 //
-// The prompt of 8 fills 2 of 6 blocks. Its first burst may open one block, and so may the next two; the fourth, capped at
-// the 2 tokens that are left, may too. The cached prompt of A is what has to make room for B.
+// The prompt of 8 fills 2 of 6 blocks. Its first burst may open one block, and so may the next two; the fourth, capped
+// at the 2 tokens that are left, may too. The cached prompt of A is what has to make room for B.
 func TestBurstSetsAside(t *testing.T) {
 	setup := engine.Setup{Drafts: speculation.New([]float64{1, 1, 1}, 1)}
 	m := newSimulationWith(parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6}`), setup, []arrival{
@@ -95,7 +95,8 @@ func TestBurstPreempts(t *testing.T) {
 	if want := []int{4, 4, 4, 4}; err != nil || !slices.Equal(tokens, want) {
 		t.Errorf("%v, got %v tokens, want %v", err, tokens, want)
 	}
-	// In the second pass its prompt is cached, and of that the first block in the third, after A's burst evicted the other.
+	// In the second pass its prompt is cached, and of that the first block in the third, after A's burst evicted the
+	// other.
 	if !slices.Equal(notes.Fates[1].Reused, []int{0, 8, 4}) {
 		t.Errorf("B reused %v tokens, want 0, 8 and 4", notes.Fates[1].Reused)
 	}

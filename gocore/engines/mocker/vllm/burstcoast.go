@@ -6,9 +6,9 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Coasting with speculative decoding (coast.go). How many tokens a request gets is not known before it has drawn, so Coast
-// already draws, in a batch that has counts alone. What passes do to the pool is noted, and left to Settle. If fewer passes
-// are settled, the generator goes back and the first ones are drawn again.
+// Coasting with speculative decoding (coast.go). How many tokens a request gets is not known before it has drawn, so
+// Coast already draws, in a batch that has counts alone. What passes do to the pool is noted, and left to Settle. If
+// fewer passes are settled, the generator goes back and the first ones are drawn again.
 
 var _ engine.BurstCoaster = (*Scheduler)(nil)
 
@@ -28,8 +28,8 @@ type burstCoast struct {
 	surplus []engine.Surplus
 }
 
-// poolUse is what a pass does to the pool: it sets blocks aside, and the requests with these places in the batch open one, in
-// this order.
+// poolUse is what a pass does to the pool: it sets blocks aside, and the requests with these places in the batch open
+// one, in this order.
 type poolUse struct {
 	aside   int
 	openers []int32
@@ -74,7 +74,8 @@ func (s *Scheduler) coastBursts(nowMs, untilMs float64) []float64 {
 	return ends
 }
 
-// merelyBursts reports whether the next pass gives each running request a burst, and does nothing besides that others see.
+// merelyBursts reports whether the next pass gives each running request a burst, and does nothing besides that others
+// see.
 func (s *Scheduler) merelyBursts() bool {
 	if !s.bursts.allowed || s.steady.off || s.role == engine.Prefill || s.trace != nil || s.destinations.MayReserve() {
 		return false
@@ -96,8 +97,8 @@ func (s *Scheduler) merelyBursts() bool {
 	return true
 }
 
-// beginBursts makes the batch anew, of all running requests, and returns how many tokens the first one to end has left, and
-// the tokens of all sequences.
+// beginBursts makes the batch anew, of all running requests, and returns how many tokens the first one to end has left,
+// and the tokens of all sequences.
 func (s *Scheduler) beginBursts() (left, context int) {
 	c := &s.bursts
 	c.batch.Reset()
@@ -114,8 +115,8 @@ func (s *Scheduler) beginBursts() (left, context int) {
 	return left, context
 }
 
-// burstPass adds a pass to the coast and returns its tokens, and how many the first request to end has left then. If that is
-// none, or blocks might be missing, the pass is not added.
+// burstPass adds a pass to the coast and returns its tokens, and how many the first request to end has left then. If
+// that is none, or blocks might be missing, the pass is not added.
 func (s *Scheduler) burstPass() (tokens, left int) {
 	c := &s.bursts
 	aside := 0

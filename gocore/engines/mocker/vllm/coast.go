@@ -6,16 +6,16 @@ import (
 )
 
 // Coasting runs many passes at once. While all running requests are steady (steady.go) and none can be admitted, passes
-// follow each other that give each request one token and open a block now and then, and all that a shell could see of them
-// is when they end:
+// follow each other that give each request one token and open a block now and then, and all that a shell could see of
+// them is when they end:
 //
 //	pass      31    32    33    34    35
 //	due       -     A     -     -     B       A opens a block, B ends
 //	blocks    47    47    48    48
 //	          |------- Coast --------|        pass 35 is for RunPass
 //
-// Coast only computes the ends. Settle carries out as many of the passes as the shell wants, so that it may change its mind
-// when a request arrives in the midst of them.
+// Coast only computes the ends. Settle carries out as many of the passes as the shell wants, so that it may change its
+// mind when a request arrives in the midst of them.
 
 // Coast implements [engine.Coaster].
 func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {

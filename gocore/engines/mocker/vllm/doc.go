@@ -1,5 +1,5 @@
-// Package vllm simulates the scheduler of a vLLM engine: continuous batching, chunked prefill, paged KV cache with prefix
-// reuse, and preemption with recomputation.
+// Package vllm simulates the scheduler of a vLLM engine: continuous batching, chunked prefill, paged KV cache with
+// prefix reuse, and preemption with recomputation.
 //
 // One pass is one call of RunPass:
 //
@@ -24,8 +24,8 @@
 //   - The last token of a request takes a block, if it opens one, just to give it back.
 //
 // On a prefill worker the token that ends a prompt takes no time, and the request then holds its blocks until they are
-// released. On a decode worker requests wait for room, get it, and join the waiting queue when their KV has arrived there;
-// a prompt never costs time (handoff.go):
+// released. On a decode worker requests wait for room, get it, and join the waiting queue when their KV has arrived
+// there; a prompt never costs time (handoff.go):
 //
 //   - While others wait for room, only requests that have all of their prompt's KV are admitted, wherever they stand.
 //   - Blocks that are reserved count as active, and slow decode steps down; but the prefix that a reservation pins does
@@ -37,11 +37,11 @@
 // blocks back for running requests, and on a decode worker requests that hold what the head of the queue lacks may go
 // first when nothing else can happen.
 //
-// TensorRT-LLM engines are these with another admission policy, guaranteed-no-evict: room for whole outputs is kept, and
-// nothing is ever preempted (guarantee.go).
+// TensorRT-LLM engines are these with another admission policy, guaranteed-no-evict: room for whole outputs is kept,
+// and nothing is ever preempted (guarantee.go).
 //
-// Read scheduler.go, then serve.go, admission.go and emission.go in the order of a pass. sequence.go is the state of one
-// request. burst.go emits instead of emission.go when the engine decodes speculatively. steady.go is a shortcut for
+// Read scheduler.go, then serve.go, admission.go and emission.go in the order of a pass. sequence.go is the state of
+// one request. burst.go emits instead of emission.go when the engine decodes speculatively. steady.go is a shortcut for
 // requests that merely decode, which is what most requests do in most passes; the tests run every workload with and
 // without it.
 package vllm

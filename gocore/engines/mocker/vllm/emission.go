@@ -7,8 +7,8 @@ import (
 )
 
 // emit gives one token to every running request whose tokens are all computed, including those whose prompt was
-// completed in this very pass, and sets the end of the pass. The decode time is that of the whole ready set even if some
-// of it loses its turn to a preemption, and zero if no request gets a token.
+// completed in this very pass, and sets the end of the pass. The decode time is that of the whole ready set even if
+// some of it loses its turn to a preemption, and zero if no request gets a token.
 func (s *Scheduler) emit(decodeStartMs float64) {
 	if s.drafts != nil {
 		s.emitBursts(decodeStartMs)
@@ -78,7 +78,8 @@ func (s *Scheduler) removeGone() {
 // fewLeaving is up to how many requests are looked up in the running list, instead of going through the whole list.
 const fewLeaving = 8
 
-// decodeSeconds returns the decode part of this pass, with the blocks that requests hold after scheduling and before emission.
+// decodeSeconds returns the decode part of this pass, with the blocks that requests hold after scheduling and before
+// emission.
 func (s *Scheduler) decodeSeconds() float64 {
 	return s.clock.DecodeSeconds(
 		s.steady.size+len(s.ready), s.steady.context+s.readyContext,

@@ -221,7 +221,8 @@ func (l *timeline) waiting() string {
 	return strings.Join(names, " ")
 }
 
-// preempted lists those of the requests that ran which have been preempted, in order: each went to the head of the queue.
+// preempted lists those of the requests that ran which have been preempted, in order: each went to the head of the
+// queue.
 func (l *timeline) preempted(ran []*sequence) string {
 	count := 0
 	for _, q := range ran {

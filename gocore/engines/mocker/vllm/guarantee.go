@@ -9,8 +9,8 @@ import "dynosim/gocore/engineargs"
 // guaranteed reports whether that policy applies.
 func (s *Scheduler) guaranteed() bool { return s.args.Admission == engineargs.GuaranteedNoEvict }
 
-// promised returns the number of blocks that running requests are still going to take. They hold as many as their tokens so far
-// fill; a block that several hold counts for each of them.
+// promised returns the number of blocks that running requests are still going to take. They hold as many as their
+// tokens so far fill; a block that several hold counts for each of them.
 func (s *Scheduler) promised() (blocks int) {
 	for _, r := range s.running {
 		blocks += max(0, s.ceilBlocks(r.promptTokens+r.maxOutput)-len(r.slots))
@@ -18,9 +18,9 @@ func (s *Scheduler) promised() (blocks int) {
 	return blocks
 }
 
-// tookShareable notes that a running request took, or filled, a block that other requests may share. That can keep a promise
-// without making fewer blocks available, or lower the need of the head of the waiting queue, so the head may fit now. A
-// block that only one request can use does neither: there is one promised and one available block less.
+// tookShareable notes that a running request took, or filled, a block that other requests may share. That can keep a
+// promise without making fewer blocks available, or lower the need of the head of the waiting queue, so the head may
+// fit now. A block that only one request can use does neither: there is one promised and one available block less.
 func (s *Scheduler) tookShareable() {
 	if s.guaranteed() {
 		s.lookAgain()

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// TestOutputCutToPool: the first request asks for more than the pool holds and gets what there is room for; the second one
-// waits for all of the pool, although there is room for its prompt. Times as in the reference.
+// TestOutputCutToPool: the first request asks for more than the pool holds and gets what there is room for; the second
+// one waits for all of the pool, although there is room for its prompt. Times as in the reference.
 func TestOutputCutToPool(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "trtllm", "block_size": 16, "num_gpu_blocks": 2}`)
 	m := newSimulation(args, []arrival{{name: "A", prompt: 20, output: 40}, {name: "B", prompt: 20, output: 12}})
@@ -25,8 +25,8 @@ func TestOutputCutToPool(t *testing.T) {
 	}
 }
 
-// TestGuaranteeWatchesSharedBlocks: B lacks a block until A holds the blocks that begin the prompt of B, because A computes
-// them chunk by chunk or because A generates them. So B is admitted before A ends and gives any back.
+// TestGuaranteeWatchesSharedBlocks: B lacks a block until A holds the blocks that begin the prompt of B, because A
+// computes them chunk by chunk or because A generates them. So B is admitted before A ends and gives any back.
 func TestGuaranteeWatchesSharedBlocks(t *testing.T) {
 	prompt := kvcache.Prompt{Segments: []uint32{1, 2, 3, 4}, PerSegment: 1}
 	for _, c := range []struct {

@@ -10,7 +10,8 @@ import (
 	"dynosim/gocore/kvcache/paged"
 )
 
-// destinations are the requests of a decode worker that are not activated yet. They look for room in order of their Reserve.
+// destinations are the requests of a decode worker that are not activated yet. They look for room in order of their
+// Reserve.
 type destinations struct {
 	transit.Destinations[*sequence]
 	activated int // requests in the waiting queue that have all their KV

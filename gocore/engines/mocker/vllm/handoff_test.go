@@ -159,7 +159,7 @@ func TestReserveLeavesWatermark(t *testing.T) {
 	}
 }
 
-// TestEventsBetweenPasses: what a destination evicts and stores between passes is told with the next pass.
+// TestEventsBetweenPasses: what a destination evicts and stores between passes is reported with the next pass.
 func TestEventsBetweenPasses(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 3}`)
 	requests := requestsOf(args, []arrival{{prompt: 8, output: 1, ids: []int{1, 2}}, {prompt: 8, output: 1, ids: []int{3, 4}}})
@@ -183,8 +183,8 @@ func TestEventsBetweenPasses(t *testing.T) {
 	}
 }
 
-// TestRandomHandoffs moves random workloads from one prefill to one decode worker by a script of random delays, and checks
-// the books of both after every step; then again without shortcuts.
+// TestRandomHandoffs moves random workloads from one prefill to one decode worker by a script of random delays, and
+// checks the books of both after every step; then again without shortcuts.
 func TestRandomHandoffs(t *testing.T) {
 	runs := 3000
 	if testing.Short() {
@@ -238,8 +238,8 @@ func checkHandoffs(data []byte) (stalled bool, err error) {
 	return first.stalled, nil
 }
 
-// pair is a prefill and a decode worker that take turns. A script says for how many rounds the KV of a request is on its
-// way.
+// pair is a prefill and a decode worker that take turns. A script says for how many rounds the KV of a request is on
+// its way.
 type pair struct {
 	workload []arrival
 	requests []engine.Request
@@ -273,8 +273,8 @@ func newPair(args engineargs.Args, workload []arrival, delays []byte, plain bool
 	}
 }
 
-// run goes on until every request is over. A round without any effect makes time go to the next arrival or transfer, and
-// when there is none, the decode worker must know a way out.
+// run goes on until every request is over. A round without any effect makes time go to the next arrival or transfer,
+// and when there is none, the decode worker must know a way out.
 func (p *pair) run() error {
 	for p.round = 0; p.left > 0; p.round++ {
 		if p.round > 300_000 {
@@ -390,7 +390,7 @@ func (p *pair) transfer() (changed bool, err error) {
 	return changed, nil
 }
 
-// unclaimedUnlessRejected is unclaimed, for runs in which requests may be rejected after their first token.
+// unclaimedUnlessRejected returns what Unclaimed does, for runs in which requests may be rejected after their first token.
 func unclaimedUnlessRejected(r *enginetest.Recorder) error {
 	for i := range r.Fates {
 		if r.Fates[i].Rejected != "" && r.Fates[i].Reused != nil {

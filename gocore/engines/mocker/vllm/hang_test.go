@@ -165,8 +165,8 @@ func TestNoHang(t *testing.T) {
 	}
 }
 
-// TestRejectedAfterPreemption makes sure that the last case above is what it says: C runs, is preempted, and is rejected
-// only when the last block of its prefix has been evicted.
+// TestRejectedAfterPreemption makes sure that the last case above is what it says: C runs, is preempted, and is
+// rejected only when the last block of its prefix has been evicted.
 func TestRejectedAfterPreemption(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6, "max_num_batched_tokens": 8, "enable_chunked_prefill": false}`)
 	m := newSimulation(args, []arrival{

@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/engineargs"
 )
 
-// victim returns the running request that gives up its blocks next: the one admitted last, or first under FIFO, unless a policy chooses. During
-// emission the list still holds requests that have left.
+// victim returns the running request that gives up its blocks next: the one admitted last, or first under FIFO, unless
+// a policy chooses. During emission the list still holds requests that have left.
 func (s *Scheduler) victim() (int, *sequence) {
 	if s.choice.policy != nil {
 		i := s.chosenVictim()

@@ -146,8 +146,8 @@ func checkWorkload(data []byte) error {
 	return checkRenamed(args, setupFrom(data), workload, notes)
 }
 
-// passLimit returns a number of passes in which every run must end: each token and each rejection costs the prompt's chunks of
-// all requests at most, or as many passes as it takes to be called a stall.
+// passLimit returns a number of passes in which every run must end: each token and each rejection costs the prompt's
+// chunks of all requests at most, or as many passes as it takes to be called a stall.
 func passLimit(args engineargs.Args, workload []arrival) int {
 	steps, chunks := 0, 1
 	for _, a := range workload {

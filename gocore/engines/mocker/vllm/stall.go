@@ -7,18 +7,18 @@ import "dynosim/gocore/engine"
 // five preemptions between two tokens.
 const stallLimit = 10_000
 
-// instantLimit is the same for passes of no length where prompts and outputs are computed by different workers. There it
-// comes to this often, so it should cost little; among thousands of random runs that end by themselves none had more than
-// one such pass between two tokens. Passes with a length may go on until another worker lets go of blocks.
+// instantLimit is the same for passes of no length where prompts and outputs are computed by different workers. There
+// it comes to this often, so it should cost little; among thousands of random runs that end by themselves none had more
+// than one such pass between two tokens. Passes with a length may go on until another worker lets go of blocks.
 const instantLimit = 100
 
-// stall notices two requests that each fit the pool alone but not together and evict each other for ever, at one instant
-// of simulated time or, without prefix caching, recomputing for ever. Then only the request that arrived first may be
-// admitted until it has emitted a token.
+// stall notices two requests that each fit the pool alone but not together and evict each other for ever, at one
+// instant of simulated time or, without prefix caching, recomputing for ever. Then only the request that arrived first
+// may be admitted until it has emitted a token.
 //
-// Where prompts and outputs are computed by different workers, a request can also be in the way of itself: blocks that it
-// needs are held by sources, by reservations, or by activated requests behind it in the queue. The last are let past it;
-// the others go away in time, so the worker waits for that.
+// Where prompts and outputs are computed by different workers, a request can also be in the way of itself: blocks that
+// it needs are held by sources, by reservations, or by activated requests behind it in the queue. The last are let past
+// it; the others go away in time, so the worker waits for that.
 type stall struct {
 	passes      int  // fruitless passes in a row
 	instant     int  // the last of these that took no time
@@ -30,10 +30,10 @@ type stall struct {
 	stuck       bool // nothing has helped; no pass is worth a try until something has changed from outside
 }
 
-// watchForStall looks at the pass that has just been run. A pass is fruitless if it emits nothing and either preempts or,
-// on an aggregated worker, has no effect at all; workers of other roles may wait for each other. Computing a long prompt
-// chunk by chunk is neither, even where it takes no time. It reports false when not even one request alone gets a token.
-// On an aggregated worker no valid configuration is known to lead there.
+// watchForStall looks at the pass that has just been run. A pass is fruitless if it emits nothing and either preempts
+// or, on an aggregated worker, has no effect at all; workers of other roles may wait for each other. Computing a long
+// prompt chunk by chunk is neither, even where it takes no time. It reports false when not even one request alone gets
+// a token. On an aggregated worker no valid configuration is known to lead there.
 func (s *Scheduler) watchForStall() (alive bool) {
 	w := &s.stall
 	preemptions := w.preemptions
@@ -94,8 +94,8 @@ func (s *Scheduler) progressed(r *sequence) {
 	}
 }
 
-// candidate returns the place in the waiting queue of the request that may be admitted next, -1 if there is none. While others
-// wait for room, as they do if activatedOnly, none of it goes to requests that have not got theirs already.
+// candidate returns the place in the waiting queue of the request that may be admitted next, -1 if there is none. While
+// others wait for room, as they do if activatedOnly, none of it goes to requests that have not got theirs already.
 func (s *Scheduler) candidate(activatedOnly bool) int {
 	w := &s.stall
 	if activatedOnly || w.overtaking {

@@ -2,17 +2,17 @@ package vllm
 
 import "dynosim/gocore/engines/internal/calendar"
 
-// steady is the fast path: a shortcut for requests that merely decode. Each pass gives such a request one token, and hardly
-// any pass needs to look at it: only those in which it opens a block or finishes.
+// steady is the fast path: a shortcut for requests that merely decode. Each pass gives such a request one token, and
+// hardly any pass needs to look at it: only those in which it opens a block or finishes.
 //
 //	emitting pass     7     8     9    10    11    12
 //	due               A     -     C,A   -     -     B       A opens a block with its token of pass 7 and ends with pass 9
 //	emitting          3     3     3     2     2     2
 //
-// The first size requests of the running list are steady, each on the calendar for the next pass in which it is due; as a
-// block lasts block_size tokens, that many days are enough. In all other passes they are only counted: a pass costs what is
-// due plus the requests that are not steady. The counters of a request that is not due stand still until it is looked at
-// (catchUp). A preemption, or a shortage of blocks or budget, makes all requests ordinary first.
+// The first size requests of the running list are steady, each on the calendar for the next pass in which it is due; as
+// a block lasts block_size tokens, that many days are enough. In all other passes they are only counted: a pass costs
+// what is due plus the requests that are not steady. The counters of a request that is not due stand still until it is
+// looked at (catchUp). A preemption, or a shortage of blocks or budget, makes all requests ordinary first.
 //
 // A request becomes steady with its first token, once all requests before it in the running list are.
 //
@@ -72,8 +72,8 @@ func (t *steady) leave() {
 	}
 }
 
-// advance follows up a pass that emitted tokens: those that were due get a new day, and requests that have begun to decode
-// become steady.
+// advance follows up a pass that emitted tokens: those that were due get a new day, and requests that have begun to
+// decode become steady.
 func (t *steady) advance() {
 	s := t.s
 	for _, r := range t.due {

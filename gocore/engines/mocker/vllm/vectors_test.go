@@ -12,8 +12,8 @@ import (
 )
 
 // TestCacheVectors compares with runs of the reference under DYN_MOCKER_KV_CACHE_TRACE: A(free,active,inactive) is a
-// record "allocation", E one "eviction". Reuse is what the report calls prefix_cache_reused_ratio, by the largest reuse of
-// each request and by that of its first admission.
+// record "allocation", E one "eviction". Reuse is what the report calls prefix_cache_reused_ratio, by the largest reuse
+// of each request and by that of its first admission.
 func TestCacheVectors(t *testing.T) {
 	evictionOrder := []arrival{
 		{atMs: 0, prompt: 16, output: 2, ids: []int{1, 2}},

@@ -48,8 +48,8 @@ func (s *Scheduler) countScheduled() {
 	}
 }
 
-// queuedWork counts the requests that wait: for the prompt, or to go on after a preemption or with a prompt from another worker.
-// To a decode worker, all of these have the length of their prompts.
+// queuedWork counts the requests that wait: for the prompt, or to go on after a preemption or with a prompt from
+// another worker. To a decode worker, all of these have the length of their prompts.
 func (s *Scheduler) queuedWork() engine.Phases {
 	p := roster.Queued(&s.waiting, func(r *sequence) (tokens int, decodes bool) {
 		if s.role == engine.Decode {

@@ -9,8 +9,8 @@
 //	               \-> Native -----> NativeMessage ----> ZeroMQ frames of vLLM's own format
 //	Query ---> Feed.Answer ---> Answer: events missed, or everything that is cached
 //
-// Each rank of a worker has a Feed, LoadGauge, PassCounter and Native of its own. All messages are MessagePack and equal
-// those of the reference to the last byte, with these exceptions, all on purpose:
+// Each rank of a worker has a Feed, LoadGauge, PassCounter and Native of its own. All messages are MessagePack and
+// equal those of the reference to the last byte, with these exceptions, all on purpose:
 //
 //   - The load of a rank is reported whatever other ranks do; the reference keeps one slot for all ranks of a worker and
 //     loses what is overwritten within a millisecond.
@@ -21,6 +21,7 @@
 //
 // Decoders skip unknown members, never allocate more than has arrived, and refuse everything else with an error.
 //
-// routerevent.go has the KV events, envelope.go their envelope, and feed.go makes them from the changes of an engine; index.go
-// and recovery.go help routers that have missed some; load.go, forwardpass.go and native.go are the other messages.
+// routerevent.go has the KV events, envelope.go their envelope, and feed.go makes them from the changes of an engine;
+// index.go and recovery.go help routers that have missed some; load.go, forwardpass.go and native.go are the other
+// messages.
 package events

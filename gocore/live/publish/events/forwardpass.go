@@ -103,7 +103,8 @@ func readPhases(b []byte, p *engine.Phases) ([]byte, error) {
 // heartbeatMs is how long a rank may be silent.
 const heartbeatMs = 1000
 
-// PassCounter numbers the passes of one rank, and says when a heartbeat is due: a second after the last pass or heartbeat.
+// PassCounter numbers the passes of one rank, and says when a heartbeat is due: a second after the last pass or
+// heartbeat.
 type PassCounter struct {
 	workerID uint64
 	dpRank   uint32

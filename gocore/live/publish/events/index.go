@@ -51,8 +51,9 @@ func (x *index) store(s *Stored) {
 	}
 }
 
-// dump lists all blocks that a prompt can still reach, as chains: runs of blocks that end at a leaf or where paths part,
-// each after the one it continues. A block whose ancestors are gone is left out: it is of no use to a router until they come back.
+// dump lists all blocks that a prompt can still reach, as chains: runs of blocks that end at a leaf or where paths
+// part, each after the one it continues. A block whose ancestors are gone is left out: it is of no use to a router
+// until they come back.
 func (x *index) dump() []Stored {
 	children := make(map[uint64][]indexed)
 	var open []indexed // where chains begin that are still to be listed

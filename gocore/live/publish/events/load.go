@@ -46,8 +46,8 @@ func ParseActiveLoad(b []byte) (l ActiveLoad, err error) {
 // loadDelayMs is how long a change of load waits for further ones.
 const loadDelayMs = 1
 
-// LoadGauge decides when the load of one rank is published: 1 ms after it began to change. A load that is back at its old value by
-// then is not published. The zero value is that of an idle rank.
+// LoadGauge decides when the load of one rank is published: 1 ms after it began to change. A load that is back at its
+// old value by then is not published. The zero value is that of an idle rank.
 type LoadGauge struct {
 	published, used uint64
 	changing        bool

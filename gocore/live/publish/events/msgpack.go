@@ -6,8 +6,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Encoding appends to a buffer, with the primitives of msgp; decoding takes a value off the front of one and returns the
-// rest. Unknown members of maps are skipped, so that peers may add some; missing ones are zero.
+// Encoding appends to a buffer, with the primitives of msgp; decoding takes a value off the front of one and returns
+// the rest. Unknown members of maps are skipped, so that peers may add some; missing ones are zero.
 
 // appendKey appends the key of a member of a map.
 func appendKey(b []byte, key string) []byte { return msgp.AppendString(b, key) }

@@ -8,8 +8,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// RouterEvent tells routers what a worker has done to its cache. It is sent in MessagePack, and as a part of the answers to
-// recovery queries; both have the same members.
+// RouterEvent tells routers what a worker has done to its cache. It is sent in MessagePack, and as a part of the
+// answers to recovery queries; both have the same members.
 type RouterEvent struct {
 	WorkerID    uint64     `json:"worker_id"`
 	StorageTier string     `json:"storage_tier"`

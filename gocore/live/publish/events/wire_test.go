@@ -151,7 +151,8 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// TestNativeOfGroups: with several groups each event says which it is about, in the fields of vLLM's classes; msgspec decodes these bytes into them.
+// TestNativeOfGroups: with several groups each event says which it is about, in the fields of vLLM's classes; msgspec
+// decodes these bytes into them.
 func TestNativeOfGroups(t *testing.T) {
 	n := NewNative(2, 0)
 	n.Group([]LayerGroup{{Kind: FullAttention}, {Kind: SlidingWindow, Window: 1024}})

@@ -15,7 +15,8 @@ import (
 	"github.com/gammazero/deque"
 )
 
-// The high-water mark: what may wait for a subscriber that reads too slowly. It does not get messages beyond either limit.
+// The high-water mark: what may wait for a subscriber that reads too slowly. It does not get messages beyond either
+// limit.
 const (
 	maxQueuedMessages = 100_000
 	maxQueuedBytes    = 16 << 20

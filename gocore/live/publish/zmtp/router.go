@@ -7,7 +7,8 @@ import (
 	"net"
 )
 
-// Router is a ROUTER socket that answers requests: peers connect, send messages, and get any number of messages for each.
+// Router is a ROUTER socket that answers requests: peers connect, send messages, and get any number of messages for
+// each.
 type Router struct {
 	server *server
 	answer func(request [][]byte) (reply iter.Seq[[][]byte])

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// maxPeers is how many connections a socket has at once. If there are more, one that has not introduced itself is closed.
+	// maxPeers is how many connections a socket has at once. If there are more, one that has not introduced itself is
+	// closed.
 	maxPeers = 256
 	// handshakeTimeout is how long a peer may take to introduce itself.
 	handshakeTimeout = 10 * time.Second
@@ -179,7 +180,8 @@ func (s *server) unlessClosed(set func() error) error {
 	return set()
 }
 
-// close stops accepting and reading, gives every peer time to read what is being sent, and waits until all connections are closed.
+// close stops accepting and reading, gives every peer time to read what is being sent, and waits until all connections
+// are closed.
 func (s *server) close() {
 	s.listener.Close()
 	s.mu.Lock()

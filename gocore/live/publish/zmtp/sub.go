@@ -13,8 +13,8 @@ import (
 	"dynosim/gocore/guard"
 )
 
-// Sub hears what the PUB socket at one address publishes. It connects again whenever the connection ends; what is published meanwhile
-// is lost.
+// Sub hears what the PUB socket at one address publishes. It connects again whenever the connection ends; what is
+// published meanwhile is lost.
 type Sub struct {
 	address, topic string
 	connected      func()
@@ -35,8 +35,8 @@ const (
 	maxHeardBytes = 64 << 20
 )
 
-// Subscribe hears the messages whose first frame begins with topic. handle is called with the frames of each, by one goroutine,
-// until Close. connected is called whenever the subscription has been sent, after which little more is lost.
+// Subscribe hears the messages whose first frame begins with topic. handle is called with the frames of each, by one
+// goroutine, until Close. connected is called whenever the subscription has been sent, after which little more is lost.
 func Subscribe(address, topic string, log *slog.Logger, connected func(), handle func(frames [][]byte)) *Sub {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sub{address: address, topic: topic, connected: connected, handle: handle, log: log.With("socket", "SUB", "address", address), stop: stop, done: make(chan struct{})}

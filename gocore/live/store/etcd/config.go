@@ -17,7 +17,8 @@ type Config struct {
 	LeaseTTL  time.Duration // how long records outlive a worker that was killed; whole seconds
 	// Username and Password are "" without authentication by password.
 	Username, Password string
-	// CA, ClientCert and ClientKey are PEM files, "" for none: the authority that is trusted, and the certificate and key of this process.
+	// CA, ClientCert and ClientKey are PEM files, "" for none: the authority that is trusted, and the certificate and key
+	// of this process.
 	CA, ClientCert, ClientKey string
 }
 
@@ -26,8 +27,8 @@ const (
 	standardLeaseTTL = 10 * time.Second
 )
 
-// FromEnvironment reads the variables that all processes of a deployment share. getenv looks them up. A lease time that is
-// zero or not a number is replaced by the default.
+// FromEnvironment reads the variables that all processes of a deployment share. getenv looks them up. A lease time that
+// is zero or not a number is replaced by the default.
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	c := Config{
 		LeaseTTL:   standardLeaseTTL,
@@ -99,8 +100,8 @@ func (c *Config) Check() error {
 	return err
 }
 
-// tls returns the configuration of encrypted connections, nil if nothing is set. Servers are always verified, by default against the
-// authorities that the host trusts.
+// tls returns the configuration of encrypted connections, nil if nothing is set. Servers are always verified, by
+// default against the authorities that the host trusts.
 func (c *Config) tls() (*tls.Config, error) {
 	if !c.secure() {
 		for _, e := range c.Endpoints {

@@ -101,8 +101,8 @@ func (s *Store) connect(ctx context.Context, c Config) error {
 	return err
 }
 
-// probe returns nil as soon as one of the servers accepts a connection, and an error if none does: the client of etcd would go on
-// waiting.
+// probe returns nil as soon as one of the servers accepts a connection, and an error if none does: the client of etcd
+// would go on waiting.
 func probe(ctx context.Context, endpoints []string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -192,7 +192,8 @@ func (s *Store) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	return all, nil
 }
 
-// Close implements [discovery.Store]. All records are removed at once, or if etcd does not answer, when the lease expires.
+// Close implements [discovery.Store]. All records are removed at once, or if etcd does not answer, when the lease
+// expires.
 func (s *Store) Close() error {
 	s.stop()
 	<-s.done

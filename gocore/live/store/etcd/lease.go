@@ -16,8 +16,8 @@ import (
 	"dynosim/gocore/protocol/discovery"
 )
 
-// grant takes the lease: a new one at first, later the same number again. A lease that exists already is no error, as an answer may
-// have been lost. The Grant of the client cannot be used: it has no argument for the number.
+// grant takes the lease: a new one at first, later the same number again. A lease that exists already is no error, as
+// an answer may have been lost. The Grant of the client cannot be used: it has no argument for the number.
 func (s *Store) grant(ctx context.Context) error {
 	leases := etcdserverpb.NewLeaseClient(s.client.ActiveConnection())
 	request := &etcdserverpb.LeaseGrantRequest{TTL: int64(s.ttl / time.Second), ID: int64(s.lease)}
@@ -130,7 +130,8 @@ func (s *Store) restore(ctx context.Context) error {
 	return err
 }
 
-// create writes a record that must not exist. If it is attached to the own lease, an earlier answer was lost, which is no error.
+// create writes a record that must not exist. If it is attached to the own lease, an earlier answer was lost, which is
+// no error.
 func (s *Store) create(ctx context.Context, key, document string) error {
 	put := clientv3.OpPut(key, document, clientv3.WithLease(s.lease))
 	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)

@@ -12,12 +12,13 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// login logs a worker in by name and password. etcd answers with a token, which is sent with all later calls until etcd does not
-// accept it any more: unused tokens expire, and a restart of etcd makes all of them invalid.
+// login logs a worker in by name and password. etcd answers with a token, which is sent with all later calls until etcd
+// does not accept it any more: unused tokens expire, and a restart of etcd makes all of them invalid.
 //
-// The client of etcd can do that by its fields Username and Password, but it sends the old token along when it asks for a new
-// one. If the old token has expired, etcd refuses the request, the client asks again at once, and so on for ever. It also asks for
-// a token with every renewal of a lease, and each time etcd has to check the password, which is slow by design.
+// The client of etcd can do that by its fields Username and Password, but it sends the old token along when it asks for
+// a new one. If the old token has expired, etcd refuses the request, the client asks again at once, and so on for ever.
+// It also asks for a token with every renewal of a lease, and each time etcd has to check the password, which is slow
+// by design.
 type login struct {
 	name, password string
 
@@ -47,12 +48,12 @@ func (l *login) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{rpctypes.TokenFieldNameGRPC: token}, nil
 }
 
-// RequireTransportSecurity implements [credentials.PerRPCCredentials]. Whether connections are encrypted is for the user to
-// decide.
+// RequireTransportSecurity implements [credentials.PerRPCCredentials]. Whether connections are encrypted is for the
+// user to decide.
 func (l *login) RequireTransportSecurity() bool { return false }
 
-// call makes a call, and repeats it with a new token as long as etcd does not accept the token. On a slow machine a token may
-// expire before it is used, so one repetition may not be enough; ctx bounds them.
+// call makes a call, and repeats it with a new token as long as etcd does not accept the token. On a slow machine a
+// token may expire before it is used, so one repetition may not be enough; ctx bounds them.
 func (l *login) call(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	for {
 		used := l.current()

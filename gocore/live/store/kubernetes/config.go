@@ -20,8 +20,8 @@ type Config struct {
 // PodInfo is the folder where the downward API of Kubernetes may put files about the pod.
 const PodInfo = "/etc/podinfo"
 
-// FromEnvironment reads the identity from files in the folder podInfo, or else from environment variables, which getenv looks
-// up. warnings are for the log.
+// FromEnvironment reads the identity from files in the folder podInfo, or else from environment variables, which getenv
+// looks up. warnings are for the log.
 func FromEnvironment(getenv func(string) string, podInfo string) (c Config, warnings []string, err error) {
 	identity := func(name string) string {
 		content, err := os.ReadFile(filepath.Join(podInfo, strings.ToLower(name)))

@@ -15,8 +15,8 @@ func instanceID(name string, idx int) uint64 {
 	return sipHash13(append([]byte(name), 0xff)) & exactInFloats
 }
 
-// sipHash13 returns SipHash-1-3 with a key of zeros: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with one round for
-// each word and three at the end.
+// sipHash13 returns SipHash-1-3 with a key of zeros: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with
+// one round for each word and three at the end.
 func sipHash13(data []byte) uint64 {
 	v := [4]uint64{0x736f6d6570736575, 0x646f72616e646f6d, 0x6c7967656e657261, 0x7465646279746573}
 	last := uint64(len(data)) << 56

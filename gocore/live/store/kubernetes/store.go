@@ -107,8 +107,8 @@ func recordsOf(resources []unstructured.Unstructured) map[discovery.Bucket][]dis
 	return records
 }
 
-// Close implements [discovery.Store]. The last one deletes the resource. No error keeps a worker from ending: the records are
-// deleted with its pod at the latest.
+// Close implements [discovery.Store]. The last one deletes the resource. No error keeps a worker from ending: the
+// records are deleted with its pod at the latest.
 func (s *store) Close() error {
 	r := s.resource
 	if !s.leave() {
@@ -144,8 +144,8 @@ func (s *store) leave() (last bool) {
 	return r.open == 0
 }
 
-// withdraw writes the records that are left, or deletes the resource if there are none. Without the permission to delete it, it is
-// written empty.
+// withdraw writes the records that are left, or deletes the resource if there are none. Without the permission to
+// delete it, it is written empty.
 func (r *Resource) withdraw(ctx context.Context) error {
 	if r.open > 0 {
 		return r.apply(ctx)
