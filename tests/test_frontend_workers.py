@@ -127,6 +127,37 @@ def test_routers_of_workers_with_hybrid_caches(place: Meeting) -> None:
     assert [found(prompt) for _ in range(6)] == [36] * 6
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_kv_routing_follows_host_memory(place: Meeting, engine: str) -> None:
+    """Prompts that have left all GPUs go to the worker that has them in the memory of its host, which finds them there."""
+    arguments = {
+        "engine_type": engine,
+        "scheduler": engine,
+        "block_size": 4,
+        "num_gpu_blocks": 40,
+        "speedup_ratio": 100,
+    }
+    arguments |= {"host_cache": {"num_blocks": 2000, "load_ms_per_block": 0.01, "store_ms_per_block": 0.01}}
+    place.workers("--num-workers", "4", "--extra-engine-args", json.dumps(arguments))
+    front = place.frontend("--router-mode", "kv")
+    front.until_models("tiny")
+    place.until_known(front, 4)
+    until(lambda: front.log.count("KV events of a worker are heard") == 4)
+
+    def cached(number: int) -> int:
+        words = WORDS[3 + number :]
+        status, answer = front.complete(" ".join(words[:64]), 1)
+        assert status == 200
+        found: int = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        return found
+
+    assert [cached(number) for number in range(8)] == [0] * 8
+    for number in range(8, 32):  # each has 17 of the 40 blocks of a GPU
+        cached(number)
+    found = [cached(number) for number in range(8)]
+    assert sum(tokens >= 60 for tokens in found) >= 6, found  # 2 if workers were chosen without regard to it
+
+
 @pytest.mark.parametrize("lag_ms", [1, 3_600_000])
 def test_kv_events_that_are_late(place: Meeting, lag_ms: int) -> None:
     """Equal prompts find their blocks once the router has heard of them, and go anywhere until then."""

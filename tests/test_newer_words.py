@@ -107,7 +107,7 @@ def test_aic_options_have_two_names(tmp_path):
 def test_host_blocks_are_refused(name):
     done = subprocess.run([sys.executable, "-m", "dynamo.mocker", f"--{name}", "5"], capture_output=True, text=True)
     assert done.returncode == 2
-    assert f"{name.replace('-', '_')}: 5 is not built yet (KV offload tiers of live workers)" in done.stderr
+    assert f"{name.replace('-', '_')}: 5 is not built yet (KV offload tiers with scheduler dynamo)" in done.stderr
 
 
 def rates(**options):

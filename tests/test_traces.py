@@ -232,3 +232,27 @@ def test_the_commands_can_be_called(
     assert convert.main(["--help"]) == inspect.main(["--help"]) == 0
     assert inspect.main(["nowhere"]) == 2
     assert convert.main(["agent-trace", "--input-path", "nowhere", "--output-file", "x"]) == 2
+
+
+def test_salts_have_caches_of_their_own(folder: Path) -> None:
+    """What requests with one salt have cached is no hit of those with another: on GPUs, on their hosts, and for sizes of memory."""
+
+    def rows(*salts: str | None) -> Path:
+        lines = [row(1000 * at, 640, 2, range(40)) for at in range(len(salts))]
+        for line, salt in zip(lines, salts, strict=True):
+            if salt is not None:
+                line["cache_salt"] = salt
+        return write_trace(folder / f"{'-'.join(map(str, salts))}.jsonl", lines)
+
+    hosted = {"scheduler": "vllm", "num_gpu_blocks": 45, "host_cache": {"num_blocks": 500}}
+    for engine in ({"block_size": 16}, {"block_size": 16, **hosted}, {"block_size": 32}):
+        ratios = []
+        for salts in (("a", "b", "c", "d"), ("a", "b", "a", "b"), ("a", "b", None, ""), (None, None, None, None)):
+            options = {"trace_block_size": 16, "num_workers": 2, "router_mode": "kv_router"}
+            report = run_trace_replay(rows(*salts), extra_engine_args=engine, **options)
+            ratios.append(report["prefix_cache_reused_ratio"])
+        none, half, quarter, most = ratios
+        assert none == 0
+        assert half == pytest.approx(0.5, abs=0.03)
+        assert quarter == pytest.approx(0.25, abs=0.03)
+        assert most == pytest.approx(0.75, abs=0.03)

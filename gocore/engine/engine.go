@@ -59,6 +59,8 @@ type Setup struct {
 	Explain bool
 	// LowerTiers makes events tell of tiers below the device, too, as far as the engine can tell of them.
 	LowerTiers bool
+	// Names makes them tell of which blocks these tiers need the names ([kvcache.Held]), for engines whose blocks are named while it runs.
+	Names bool
 	// Commons is what the engines of one pool share. Nil stands for something that an engine has for itself.
 	Commons *Commons
 	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without shortcuts

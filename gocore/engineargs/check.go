@@ -283,11 +283,11 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 		if !isSet(o, f) {
 			continue
 		}
-		own := named(o).rules != Dynamo && !in.onClock()
+		own := named(o).rules != Dynamo
 		switch {
 		case f.use == hostBlocks && !own:
-			refuse(f.Name, map[bool]string{true: "KV offload tiers of live workers", false: "KV offload tiers with scheduler dynamo"}[in.onClock()])
-		case f.use == offload && in.onClock():
+			refuse(f.Name, "KV offload tiers with scheduler dynamo")
+		case f.use == offload && in.onClock() && !own:
 			refuse(f.Name, "KV offload tiers of live workers")
 		case f.use == offload && own && !slices.Contains(ofG2, f.Name):
 			refuse(f.Name, "tiers below host memory, and copies in batches")

@@ -13,9 +13,9 @@
 //	liveOnly  applied on live workers; without effect offline: one warning line names all such fields
 //	startUp   applied on live workers and in runs with a planner; without effect otherwise
 //	plannedOnly  applied in runs with a planner; without effect otherwise
-//	offload   refused on live workers; without effect offline, but for num_g2_blocks and its bandwidths with an engine's own scheduler,
-//	          which refuses the others
-//	hostBlocks applied offline with an engine's own scheduler; refused otherwise
+//	offload   without effect offline, refused on live workers; but num_g2_blocks and its bandwidths are applied with an engine's own
+//	          scheduler, which refuses the others
+//	hostBlocks applied with an engine's own scheduler; refused otherwise
 //	silent    accepted and ignored, as in the reference
 //
 // Of applied fields, values whose feature is not built yet are refused, because ignoring them would simulate something

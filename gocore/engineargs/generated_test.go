@@ -74,10 +74,7 @@ func worksWith(f field) string {
 		only = append(only, "runs with a planner")
 	}
 	if f.use == hostBlocks {
-		only = append(only, "replays with `scheduler` sglang or vllm (others refuse it)")
-	}
-	if f.use == offload && len(f.rules) > 0 {
-		only = append(only, "replays (live workers refuse it)")
+		only = append(only, "`scheduler` sglang or vllm (others refuse it)")
 	}
 	if f.use == offload && len(f.rules) == 0 {
 		only = append(only, "nothing yet (refused by live workers and `scheduler` sglang or vllm)")

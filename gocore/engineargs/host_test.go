@@ -74,7 +74,17 @@ func TestHostWordsRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
-	if _, _, err := ParseLive(`{"scheduler": "vllm", "num_host_blocks": 5}`); err == nil || !strings.Contains(err.Error(), "of live workers") {
-		t.Errorf("a live worker: got %v", err)
+	args, _, err := ParseLive(`{` + vllm + `, "num_g2_blocks": 5, "bandwidth_g2_to_g1_gbps": 100}`)
+	if h := args.HostCache; err != nil || h.Blocks != 5 || h.LoadMsPerBlock == 0 {
+		t.Errorf("a live worker: got %+v, %v", h, err)
+	}
+	for text, want := range map[string]string{
+		`{"num_g2_blocks": 5}`:   "num_g2_blocks: 5 is not built yet (KV offload tiers of live workers)",
+		`{"num_host_blocks": 5}`: "num_host_blocks: 5 is not built yet (KV offload tiers with scheduler dynamo)",
+		`{"scheduler": "vllm", "host_cache": {"num_blocks": 5, "shared": true}}`: "host_cache.shared: true is not built yet (a store that live workers share)",
+	} {
+		if _, _, err := ParseLive(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("a live worker with %s: got %v, want %s", text, err, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"dynosim/gocore/frontend/routing"
 	"dynosim/gocore/guard"
+	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/live/publish/zmtp"
 	"dynosim/gocore/protocol/card"
@@ -263,11 +264,12 @@ func (d *feed) hold(e events.RouterEvent) {
 
 // apply tells the router.
 func (d *feed) apply(e events.RouterEvent) {
-	if e.StorageTier != "device" && e.StorageTier != "" {
-		return
+	tier, known := kvcache.ParseTier(e.StorageTier)
+	if !known || tier == kvcache.External {
+		return // a store that is not a worker's own
 	}
 	data := e.Event.Data
-	change := routing.Event{Cleared: data.Cleared}
+	change := routing.Event{Tier: tier, Cleared: data.Cleared}
 	if s := data.Stored; s != nil {
 		change.Parent = s.ParentHash
 		for _, b := range s.Blocks {

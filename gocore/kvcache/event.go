@@ -2,12 +2,15 @@ package kvcache
 
 import "slices"
 
-// EventKind tells a block that became available for reuse from one that is gone.
+// EventKind tells a block that became available for reuse from one that is gone. Held and LetGo
+// are about names only: from the one to the other a tier below the device has a block, or is going to have it.
 type EventKind uint8
 
 const (
 	Stored EventKind = iota
 	Removed
+	Held
+	LetGo
 )
 
 // Event announces that one tier of a worker's cache has stored blocks or removed them, for routers and the subscribers of

@@ -77,7 +77,7 @@ func (c *Config) setup(worker, dpRank int) engine.Setup {
 func EngineSetup(
 	args *engineargs.Args, model timing.Model, predict func([]timing.Question) ([]timing.Answer, error), worker, dpRank int,
 ) engine.Setup {
-	s := engine.Setup{Model: model, Role: args.Role, Drafts: args.NewDrafts(worker, dpRank)}
+	s := engine.Setup{Model: model, Role: args.Role, Drafts: args.NewDrafts(worker, dpRank), LowerTiers: true, Names: true}
 	if predict != nil {
 		s.Model = timing.NewAsked(1, predict)
 	}

@@ -213,7 +213,7 @@ func (r *rank) pass(startMs float64) bool {
 	if pass.KVEventsAtMs < pass.EndMs {
 		r.publish(pass.KVEvents)
 	}
-	if !r.clock.SleepUntil(pass.EndMs) {
+	if !r.sleep(pass) {
 		return false
 	}
 	if pass.KVEventsAtMs >= pass.EndMs {
@@ -237,6 +237,21 @@ func (r *rank) pass(startMs float64) bool {
 		return true
 	}
 	return r.unblock()
+}
+
+// sleep waits for the end of a pass. One in which nothing runs, as a copy between tiers has not ended, ends when there is something
+// to look at. It reports false if the rank is to stop.
+func (r *rank) sleep(pass *engine.Pass) bool {
+	if !pass.Waits {
+		return r.clock.SleepUntil(pass.EndMs)
+	}
+	woken, going := r.clock.SleepUntilOr(pass.EndMs, r.inbox.wake)
+	if !woken {
+		return going
+	}
+	pass.Cut(r.nowMs())
+	r.endMs = pass.EndMs
+	return r.clock.SleepUntil(pass.EndMs)
 }
 
 // takeCommands hands requests to the engine, and says when the next pass starts.

@@ -42,6 +42,19 @@ func (c *Clock) PassStartMs(busy bool, endMs float64) float64 {
 	return max(endMs, now-maxLagMs)
 }
 
+// SleepUntilOr waits for an instant, or until there is a wake-up. It reports whether that came, and false if the clock was stopped.
+func (c *Clock) SleepUntilOr(ms float64, wake <-chan struct{}) (woken, going bool) {
+	c.timer.Reset(max(0, time.Duration((ms-c.NowMs())*1e6)))
+	select {
+	case <-c.timer.C:
+		return false, true
+	case <-wake:
+		return true, true
+	case <-c.stop:
+		return false, false
+	}
+}
+
 // SleepUntil waits for an instant. It reports false if the clock was stopped.
 func (c *Clock) SleepUntil(ms float64) bool {
 	left := time.Duration((ms - c.NowMs()) * 1e6)

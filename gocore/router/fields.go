@@ -31,7 +31,7 @@ var table = []field{
 	row("overlap_score_weight", strictjson.Number{}, nil,
 		"Deprecated name of prefill_load_scale; 0 also sets overlap_score_credit to 0.").settable(),
 	row("host_cache_hit_weight", fraction, 0.75,
-		"Credit of blocks that a worker has in host memory only, 0 to 1, in replays of engines that tell of it (host_cache by vLLM's rules)."),
+		"Credit of blocks that a worker has in host memory only, 0 to 1, as far as its engine tells of them (host_cache)."),
 	row("disk_cache_hit_weight", fraction, 0.25,
 		"Credit of blocks on disk, 0 to 1.").as(inert),
 	row("router_temperature", strictjson.Number{}, 0.0,

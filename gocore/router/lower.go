@@ -21,7 +21,7 @@ type lowerTiers struct {
 // apply takes note of an event of a worker. Without tiers nothing is to be noted.
 func (l *lowerTiers) apply(worker int32, e kvcache.Event) {
 	switch {
-	case l == nil:
+	case l == nil || e.Kind > kvcache.Removed:
 	case e.Tier == kvcache.Host:
 		l.host.apply(worker, e)
 	case e.Tier == kvcache.External:

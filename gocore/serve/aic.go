@@ -6,6 +6,7 @@ import (
 
 	"dynosim/gocore/aic/session"
 	"dynosim/gocore/calibration"
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/guard"
 	"dynosim/gocore/strictjson"
 )
@@ -48,6 +49,9 @@ func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 	if err == nil {
 		in.args, err = starting.WithPool(option, in.args, 1)
 	}
+	if err == nil && in.args.HostCache.Unsized() {
+		err = sizeHost(&in.args, opened)
+	}
 	if err != nil {
 		return err
 	}
@@ -55,6 +59,20 @@ func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 	in.predictor = fmt.Sprintf("%s; %d KV blocks for each rank", opened.Name(in.args.AICGrid), in.args.NumGPUBlocks)
 	in.predict = opened.Through(ask).Predictions(in.args.AICGrid)
 	return nil
+}
+
+// sizeHost makes a tier of host memory whole that is described in bytes.
+func sizeHost(args *engineargs.Args, opened *session.Session) error {
+	bytes, err := opened.KVBytes()
+	if err == nil && bytes <= 0 {
+		err = &strictjson.FieldError{
+			Field: "kv_bytes_per_token", Got: "nothing", Want: "the bytes of a token's KV, which the AIC SDK does not know of this model",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return args.SizeHost(bytes)
 }
 
 // errStopped ends a process that was asked to end before it served requests.

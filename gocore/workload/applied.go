@@ -203,7 +203,7 @@ func (l *appliedLoader) prompt(first, last int) kvcache.Prompt {
 		l.fresh++
 		l.hashIDs = append(l.hashIDs, l.fresh)
 	}
-	return l.blocks.prompt(l.hashIDs, last)
+	return l.blocks.prompt(noParent, l.hashIDs, last)
 }
 
 // sharedID returns block i of the prefix of the session's group. Groups take turns by line. Their prefixes differ in the

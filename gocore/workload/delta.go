@@ -22,8 +22,9 @@ type accumulation struct {
 // plan sets the prompts of all turns.
 func (a *accumulation) plan() {
 	for s := range a.w.Sessions {
-		h := &history{blocks: a.blocks}
-		for turn := a.w.Sessions[s].First; ; turn = a.w.Turns[turn].Next {
+		first := a.w.Sessions[s].First
+		h := &history{blocks: a.blocks, root: a.inputs[first].root}
+		for turn := first; ; turn = a.w.Turns[turn].Next {
 			a.extend(h, &a.w.Turns[turn], turn)
 			if a.w.Turns[turn].Next == 0 {
 				break
@@ -46,8 +47,9 @@ func (a *accumulation) extend(h *history, t *Turn, turn int32) {
 // replan returns the turns after a rejected one with the prompts they have now. current gives the turns as planned so
 // far, blocks hands out ids, and silent tells which turns up to rejected were rejected.
 func (a *accumulation) replan(rejected int32, blocks *interner, current func(int32) *Turn, silent map[int32]bool) map[int32]*Turn {
-	h := &history{blocks: blocks}
-	for turn := a.w.Sessions[a.w.Turns[rejected].Session].First; ; turn = a.w.Turns[turn].Next {
+	first := a.w.Sessions[a.w.Turns[rejected].Session].First
+	h := &history{blocks: blocks, root: a.inputs[first].root}
+	for turn := first; ; turn = a.w.Turns[turn].Next {
 		h.appendBlocks(a.inputs[turn].hashIDs, a.inputs[turn].length)
 		if turn == rejected {
 			break

@@ -151,12 +151,12 @@ func (l *trafficLoader) named(ids []uint32, inputTokens int) kvcache.Prompt {
 	}
 	tokens := min(inputTokens, covered*n.traceBlock)
 	if n.traceBlock%n.engineBlock != 0 {
-		h := &history{blocks: n}
+		h := &history{blocks: n, root: noParent}
 		h.appendBlocks(wide, tokens)
 		h.appendOwn(inputTokens - tokens)
 		return h.prompt()
 	}
-	prompt := n.prompt(wide, tokens)
+	prompt := n.prompt(noParent, wide, tokens)
 	prompt.Segments = l.fill(prompt.Segments, inputTokens)
 	return prompt
 }

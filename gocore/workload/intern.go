@@ -25,6 +25,7 @@ type interner struct {
 	chunks   uint64    // handed out, those of base included
 	numbers  prefixTable
 	contents map[string]uint64 // numbers for engine blocks of several runs, from mixedContent on
+	salts    map[string]uint32 // the chunk that stands before the prompts with a salt, and in none
 
 	scratch history
 }
@@ -65,16 +66,31 @@ func (n *interner) least() int {
 	return n.engineBlock
 }
 
-// prompt interns the full engine blocks of the first inputTokens tokens of a prompt.
-func (n *interner) prompt(hashIDs []uint64, inputTokens int) kvcache.Prompt {
+// root returns what prompts with a salt begin behind. Those with different salts have no block in common.
+func (n *interner) root(salt string) uint64 {
+	if salt == "" {
+		return noParent
+	}
+	chunk, known := n.salts[salt]
+	if !known {
+		if n.salts == nil {
+			n.salts = map[string]uint32{}
+		}
+		chunk = n.fresh()
+		n.salts[salt] = chunk
+	}
+	return n.lastBlock(chunk)
+}
+
+// prompt interns the full engine blocks of the first inputTokens tokens of a prompt behind a root.
+func (n *interner) prompt(root uint64, hashIDs []uint64, inputTokens int) kvcache.Prompt {
 	if n.traceBlock%n.engineBlock != 0 {
-		n.scratch.restart(n)
+		n.scratch.restart(n, root)
 		n.scratch.appendBlocks(hashIDs, inputTokens)
 		return kvcache.Prompt{Segments: append([]uint32(nil), n.scratch.ids...), PerSegment: 1}
 	}
 	segments := make([]uint32, 0, inputTokens/n.traceBlock+1)
-	parent := noParent
-	least := n.least()
+	parent, least := root, n.least()
 	for start := 0; start+least <= inputTokens; start += n.traceBlock {
 		chunk := n.chunk(prefix{parent: parent, content: uint64(uint32(hashIDs[start/n.traceBlock]))})
 		segments = append(segments, chunk)
@@ -138,6 +154,7 @@ func (n *interner) tooMany(w *Workload) error {
 // history is a sequence of tokens of which only the ids of its full engine blocks are kept.
 type history struct {
 	blocks *interner
+	root   uint64   // of the interner
 	ids    []uint32 // full blocks
 	tokens int
 	// own tells that the sequence holds tokens that no other sequence has: all blocks that are not full yet are its own.
@@ -154,8 +171,8 @@ type history struct {
 }
 
 // restart makes h the empty sequence and keeps its buffers.
-func (h *history) restart(blocks *interner) {
-	*h = history{blocks: blocks, ids: h.ids[:0], runs: h.runs[:0]}
+func (h *history) restart(blocks *interner, root uint64) {
+	*h = history{blocks: blocks, root: root, ids: h.ids[:0], runs: h.runs[:0]}
 }
 
 // appendBlocks appends the first length tokens that trace block ids stand for.
@@ -220,7 +237,7 @@ func (h *history) nextChunk(content uint64) uint32 {
 	if content == ownContent {
 		return h.blocks.fresh()
 	}
-	parent := noParent
+	parent := h.root
 	if len(h.ids) > 0 {
 		parent = uint64(h.ids[len(h.ids)-1])
 	}

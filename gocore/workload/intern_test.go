@@ -46,7 +46,7 @@ func checkIdentity(t *testing.T, rng *rand.Rand, traceBlock, engineBlock int) {
 			hashIDs[i] = rng.Uint64N(3) | rng.Uint64N(2)<<32 // few tokens, and ids that differ only above them
 		}
 		input := 1 + rng.IntN(len(hashIDs)*traceBlock)
-		prompt := blocks.prompt(hashIDs, input)
+		prompt := blocks.prompt(noParent, hashIDs, input)
 		text := tokens(hashIDs, input, traceBlock)
 		one := prompt.AppendBlocks(nil, 0, input/engineBlock)
 		for i, id := range one {
@@ -70,7 +70,7 @@ func TestBlockIdentityIsDense(t *testing.T) {
 	blocks := newInterner(8, 4)
 	var got [][]uint32
 	for _, hashIDs := range [][]uint64{{5, 6}, {5, 7}, {6, 5}, {5, 6, 5}, {5 + 1<<32, 6}} {
-		got = append(got, blocks.prompt(hashIDs, 8*len(hashIDs)).Segments)
+		got = append(got, blocks.prompt(noParent, hashIDs, 8*len(hashIDs)).Segments)
 	}
 	want := [][]uint32{{0, 1}, {0, 2}, {3, 4}, {0, 1, 5}, {0, 1}}
 	if !slices.EqualFunc(got, want, slices.Equal) {

@@ -139,6 +139,11 @@ func (l *sessionLoader) begin(turn *Turn, r *row, index int32) error {
 func (l *sessionLoader) follow(turn *Turn, r *row) error {
 	tail := &l.tails[turn.Session]
 	turn.Index = l.w.Turns[tail.last].Index + 1
+	if l.prompts.delta && r.given&fieldCacheSalt != 0 {
+		if salt := l.prompts.inputs[l.w.Sessions[turn.Session].First].salt; r.cacheSalt != salt {
+			return fmt.Errorf("cache_salt: got %q, want %q, that of the first turn of session %q, or nothing", r.cacheSalt, salt, l.sessionName(r))
+		}
+	}
 	switch {
 	case r.given&fieldDelay != 0:
 		turn.DelayMs = r.delay

@@ -34,7 +34,7 @@ func TestChunkPaths(t *testing.T) {
 			for _, id := range *ids {
 				at = paths.next(at, uint32(id))
 			}
-			prompts = append(prompts, prompt{at, blocks.prompt(*ids, 16*len(*ids)).Segments})
+			prompts = append(prompts, prompt{at, blocks.prompt(noParent, *ids, 16*len(*ids)).Segments})
 		}
 		if uint64(paths.chunks) != blocks.chunks {
 			t.Fatalf("seed %d: %d chunks, want %d", seed, paths.chunks, blocks.chunks)
@@ -42,8 +42,8 @@ func TestChunkPaths(t *testing.T) {
 		later := newInterner(16, 4)
 		later.take(&paths)
 		for i, ids := range talks {
-			want := blocks.prompt(ids, 16*len(ids))
-			if got := later.prompt(ids, 16*len(ids)); !slices.Equal(got.Segments, want.Segments) {
+			want := blocks.prompt(noParent, ids, 16*len(ids))
+			if got := later.prompt(noParent, ids, 16*len(ids)); !slices.Equal(got.Segments, want.Segments) {
 				t.Fatalf("seed %d: talk %d: another interner gives %v, want %v", seed, i, got.Segments, want.Segments)
 			}
 		}

@@ -21,6 +21,8 @@ type promptLoader struct {
 
 // input is what a turn of a mooncake-delta session adds to it.
 type input struct {
+	root    uint64 // of the interner
+	salt    string
 	hashIDs []uint64
 	length  int
 	output  []uint32 // the tokens that will be generated, if the row says so
@@ -56,20 +58,23 @@ func (l *promptLoader) add(turn *Turn, r *row) {
 		l.w.hint(int32(len(l.w.Turns)), r.given, r.hints)
 	}
 	l.named = l.named || len(r.outputTokens) > 0
+	root := l.blocks.root(r.cacheSalt)
 	switch {
 	case l.delta:
 		l.inputs = append(l.inputs, input{
+			root:    root,
+			salt:    r.cacheSalt,
 			hashIDs: append([]uint64(nil), r.hashIDs[:l.used(turn)]...),
 			length:  turn.InputTokens,
 			output:  append([]uint32(nil), r.outputTokens...),
 		})
 	case len(r.outputTokens) > 0:
-		h := &history{blocks: l.blocks}
+		h := &history{blocks: l.blocks, root: root}
 		h.appendBlocks(r.hashIDs, turn.InputTokens)
 		h.appendOutput(turn.OutputTokens, r.outputTokens)
 		turn.Prompt, turn.NamedBlocks = h.prompt(), len(h.ids)
 	default:
-		turn.Prompt = l.blocks.prompt(r.hashIDs, turn.InputTokens)
+		turn.Prompt = l.blocks.prompt(root, r.hashIDs, turn.InputTokens)
 	}
 }
 
@@ -81,7 +86,8 @@ func (l *promptLoader) finish() error {
 		l.w.delta.plan()
 	case l.delta: // sessions of one turn have nothing to accumulate
 		for i := range l.w.Turns {
-			l.w.Turns[i].Prompt = l.blocks.prompt(l.inputs[i].hashIDs, l.inputs[i].length)
+			in := &l.inputs[i]
+			l.w.Turns[i].Prompt = l.blocks.prompt(in.root, in.hashIDs, in.length)
 		}
 	case l.named:
 		for i := range l.w.Turns {

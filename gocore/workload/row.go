@@ -20,6 +20,7 @@ type row struct {
 	outputTokens []uint32 // reused for the next row
 	sessionID    string
 	requestID    string
+	cacheSalt    string // "" for none
 	hints        RouterHints
 
 	toolWait float64
@@ -54,6 +55,7 @@ const (
 
 	fieldTenant
 	fieldDeadline
+	fieldCacheSalt
 
 	// queueFields say something to the queue of a KV router.
 	queueFields = fieldPriority | fieldStrictPriority | fieldPolicyClass
@@ -76,6 +78,7 @@ var mooncakeKeys = map[string]fields{
 	"policy_class":     fieldPolicyClass,
 	"tenant":           fieldTenant,
 	"deadline_ms":      fieldDeadline,
+	"cache_salt":       fieldCacheSalt,
 }
 
 var agenticKeys = withKeys(mooncakeKeys, map[string]fields{
@@ -178,6 +181,8 @@ func (r *row) set(field fields, value jsontext.Value) (err error) {
 		r.hints.PolicyClass, err = text(value)
 	case fieldTenant:
 		r.hints.Tenant, err = text(value)
+	case fieldCacheSalt:
+		r.cacheSalt, err = text(value)
 	case fieldDeadline:
 		if r.hints.DeadlineMs, err = number(value); err == nil && r.hints.DeadlineMs <= 0 {
 			err = mistyped(value, "a number above 0")

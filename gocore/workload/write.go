@@ -211,6 +211,9 @@ func (s *saver) deltaPrompt(turn int32, t *Turn) {
 	s.line.integer("input_length", int64(in.length))
 	s.line.integer("output_length", int64(t.OutputTokens))
 	unsignedsOf(&s.line, "hash_ids", in.hashIDs)
+	if in.salt != "" {
+		s.line.text("cache_salt", in.salt)
+	}
 	if len(in.output) > 0 {
 		unsignedsOf(&s.line, "output_token_ids", in.output)
 	}

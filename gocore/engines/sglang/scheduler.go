@@ -84,6 +84,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		roll:     newRoll(args.BlockSize),
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 	}
+	s.pool.TellTiers(setup.LowerTiers, setup.Names)
 	if s.pool.Tiered() && s.parts != nil {
 		s.pool.TellCopies(func(back bool, startMs, endMs float64, pages int) {
 			s.parts.Copy(engine.Copy{Back: back, StartMs: startMs, EndMs: endMs, Blocks: pages})

@@ -6,6 +6,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/internal/sharing"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/chunks"
 	"dynosim/gocore/kvcache/paged"
@@ -26,9 +27,12 @@ type offload struct {
 	promptOnly  bool
 	common      *common // what it shares with other workers, nil for nothing
 	number      int     // of those that share it
+	lanes       [2]*sharing.Lane
+	noticeMs    float64 // with common: which copies the pass that runs is going to notice, those that have ended by then
 	untold      []engine.Copy
 	announces   bool
 	events      []kvcache.Event // of a store of its own
+	names       bool            // events tell whose names are needed
 	storeMs     float64         // of a block
 	loadMs      float64
 	latencyMs   float64
@@ -59,16 +63,6 @@ type offload struct {
 	left  int           // blocks that the last look-up found and that are not loaded, as they are less than a chunk
 }
 
-// common is a store that the workers of a pool share, and its own link. Ours, not vLLM's: docs/tiers.md has the rules.
-type common struct {
-	store   *chunks.Store
-	members []*offload
-	blockMs float64 // that the link of the store takes for a block, in either direction; 0 for no bound
-	endMs   float64 // of what it was asked last
-	evicted int     // blocks, as told
-	events  []kvcache.Event
-}
-
 // transferring is a copy between the pool and the host.
 type transferring struct {
 	of      *hosted
@@ -76,7 +70,9 @@ type transferring struct {
 	spans   []chunks.Span
 	slots   []paged.Slot // that a store reads whose request has ended
 	blocks  int
-	endMs   float64 // once it is submitted
+	endMs   float64 // once it is submitted, without others that share the store
+	move    *sharing.Move
+	ready   bool // others have been told that its chunks are there
 }
 
 // hosted is what the tier knows of a request. It outlives the request until its copies have ended.
@@ -115,37 +111,10 @@ func newOffload(s *Scheduler, commons *engine.Commons) *offload {
 		commons = &engine.Commons{}
 	}
 	if commons.HostStore == nil {
-		commons.HostStore = &common{store: store(), blockMs: a.SharedMsPerBlock}
+		commons.HostStore = &common{store: store(), link: sharing.New(a.SharedMsPerBlock)}
 	}
-	o.common = commons.HostStore.(*common)
-	o.host, o.number = o.common.store, len(o.common.members)
-	o.common.members = append(o.common.members, o)
+	commons.HostStore.(*common).join(o)
 	return o
-}
-
-// catchUpOthers does for the workers without requests that share the store what their empty passes would have done, until an instant.
-func (o *offload) catchUpOthers(nowMs float64) {
-	if o.common == nil {
-		return
-	}
-	for _, other := range o.common.members {
-		if other != o && other.s.Requests() == 0 && other.endMs < nowMs && (other.outstanding() || other.storing.Len() > 0) {
-			other.catchUpUntold(nowMs)
-		}
-	}
-}
-
-// catchUpUntold does what catchUp does, outside of a pass. The next pass reports its copies.
-func (o *offload) catchUpUntold(nowMs float64) {
-	parts := o.s.parts
-	if parts == nil {
-		o.catchUp(nowMs)
-		return
-	}
-	told := len(parts.Copies)
-	o.catchUp(nowMs)
-	o.untold = append(o.untold, parts.Copies[told:]...)
-	parts.Copies = parts.Copies[:told]
 }
 
 // tellEarlier tells with the pass that begins of copies that were not told.
@@ -156,9 +125,10 @@ func (o *offload) tellEarlier() {
 	o.untold = o.untold[:0]
 }
 
-// announce makes events tell of the store. They know single blocks only.
-func (o *offload) announce() {
-	if o.announces = o.chunkBlocks == 1; o.announces {
+// announce makes events tell of the store: to routers, which know single blocks only, and to those that name blocks.
+func (o *offload) announce(routers, names bool) {
+	o.announces, o.names = routers && o.chunkBlocks == 1, names
+	if o.announces || o.names {
 		o.host.Record()
 	}
 }
@@ -180,7 +150,38 @@ func (o *offload) tellOf(kind kvcache.EventKind, spans []chunks.Span) {
 	*to = append(*to, e)
 }
 
-// takeEvents returns the events of the store since the last call.
+// tellStored announces that the store has chunks of a request now.
+func (o *offload) tellStored(h *hosted, spans []chunks.Span) {
+	for i, span := range spans {
+		o.tellOf(kvcache.Stored, spans[i:i+1])
+		if !o.announces || span.Index == 0 {
+			continue
+		}
+		to := &o.events
+		if o.common != nil {
+			to = &o.common.events
+		}
+		e := &(*to)[len(*to)-1]
+		e.Parent, e.HasParent = h.key.Block(span.Index-1), true
+	}
+}
+
+// tellNames announces that the store of the worker begins to keep chunks, or keeps them no more. Chunks are known by one of their blocks.
+func (o *offload) tellNames(kind kvcache.EventKind, spans []chunks.Span) {
+	if !o.names || len(spans) == 0 {
+		return
+	}
+	e := kvcache.Event{Kind: kind, Tier: kvcache.Host}
+	for _, span := range spans {
+		for i := range span.Count {
+			e.Blocks = append(e.Blocks, span.Key+kvcache.BlockID(i*o.chunkBlocks))
+		}
+	}
+	o.events = append(o.events, e)
+}
+
+// takeEvents returns the events of the store since the last call. They come before those of the pool: what has to keep its name may
+// leave the pool in the same pass.
 func (o *offload) takeEvents() []kvcache.Event {
 	from := &o.events
 	if o.common != nil {
@@ -433,7 +434,9 @@ func (o *offload) offer(h *hosted, tokens int) {
 		return
 	}
 	stored, taken := o.host.Offer(&h.Request, o.chunksOf(&h.key, h.next, to)...)
-	o.tellOf(kvcache.Removed, o.host.TakeEvicted())
+	evicted := o.host.TakeEvicted()
+	o.tellOf(kvcache.Removed, evicted)
+	o.tellNames(kvcache.LetGo, evicted)
 	if !taken {
 		return
 	}
@@ -445,6 +448,7 @@ func (o *offload) offer(h *hosted, tokens int) {
 	for _, span := range stored {
 		t.blocks += span.Count * o.chunkBlocks
 	}
+	o.tellNames(kvcache.Held, t.spans)
 	o.fresh = append(o.fresh, t)
 	h.copying = append(h.copying, t)
 	if h.ended {
@@ -493,7 +497,7 @@ func (o *offload) submit(nowMs float64) (startMs float64) {
 		}
 		o.submitStores(nowMs)
 		for _, t := range o.awaited {
-			startMs = max(startMs, t.endMs)
+			startMs = max(startMs, o.awaitedEnd(t))
 		}
 	}
 	o.submitStores(startMs)
@@ -513,34 +517,40 @@ func (o *offload) submitStores(atMs float64) {
 	o.pending = o.pending[:0]
 }
 
-// run submits a copy at an instant: it begins when the one before in its direction has ended. It ends no earlier than the link of a
-// store that is shared has moved all that it was asked for before, by anyone.
+// run submits a copy at an instant: it begins when the one before in its direction has ended.
 func (o *offload) run(t *transferring, queue *deque.Deque[*transferring], lastEnd *float64, atMs, blockMs float64) {
+	if t.loading == nil {
+		o.use.Stored += t.blocks
+	} else {
+		o.use.Loaded += t.blocks
+	}
+	queue.PushBack(t)
+	if o.common != nil {
+		t.move = o.lanes[way(t)].Submit(atMs, o.latencyMs, t.blocks, blockMs)
+		return
+	}
 	startMs := max(atMs, *lastEnd)
 	tookMs := o.latencyMs + float64(float64(t.blocks)*blockMs)
 	t.endMs = startMs + tookMs
-	if c := o.common; c != nil {
-		c.endMs = max(c.endMs, startMs) + float64(float64(t.blocks)*c.blockMs)
-		t.endMs = max(t.endMs, c.endMs)
-		tookMs = t.endMs - startMs
-		if t.loading == nil {
-			c.store.Submitted(t.spans, t.endMs)
-		}
-	}
 	*lastEnd = t.endMs
+	o.count(t, startMs, tookMs)
+}
+
+// count takes note of how long a copy takes.
+func (o *offload) count(t *transferring, startMs, tookMs float64) {
 	if t.loading == nil {
-		o.use.Stored += t.blocks
 		o.use.StoreMs += tookMs
 	} else {
-		o.use.Loaded += t.blocks
 		o.use.LoadMs += tookMs
 	}
 	o.s.parts.Copy(engine.Copy{Back: t.loading != nil, StartMs: startMs, EndMs: t.endMs, Blocks: t.blocks})
-	queue.PushBack(t)
 }
 
 // notice takes note of the copies that had ended at an instant, and reports whether there are any.
 func (o *offload) notice(atMs float64) (any bool) {
+	if o.common != nil {
+		return o.noticeShared(atMs)
+	}
 	for _, queue := range []*deque.Deque[*transferring]{&o.storing, &o.loading} {
 		for queue.Len() > 0 && queue.Front().endMs <= atMs {
 			any = true
@@ -556,7 +566,7 @@ func (o *offload) finish(t *transferring) {
 	r := t.loading
 	if r == nil {
 		o.host.Stored(t.spans)
-		o.tellOf(kvcache.Stored, t.spans)
+		o.tellStored(t.of, t.spans)
 		if !t.of.ended {
 			return
 		}
@@ -627,6 +637,9 @@ func (o *offload) outstanding() bool { return len(o.leaving) > 0 || len(o.pendin
 
 // nextEnd returns when the next copy ends.
 func (o *offload) nextEnd() (atMs float64, any bool) {
+	if o.common != nil {
+		return o.nextEndShared()
+	}
 	for _, queue := range []*deque.Deque[*transferring]{&o.storing, &o.loading} {
 		if queue.Len() > 0 && (!any || queue.Front().endMs < atMs) {
 			atMs, any = queue.Front().endMs, true
@@ -637,6 +650,10 @@ func (o *offload) nextEnd() (atMs float64, any bool) {
 
 // catchUp does what the empty passes would have done in which nothing was run because there was no request, until an instant.
 func (o *offload) catchUp(nowMs float64) {
+	if o.common != nil {
+		o.catchUpShared(nowMs)
+		return
+	}
 	for atMs := o.endMs; atMs < nowMs; {
 		o.bidFarewell()
 		o.submit(atMs)

@@ -59,7 +59,8 @@ type Scheduler struct {
 	work           engine.Phases // of the last pass, if reporting
 
 	offload    *offload // nil without a tier of host memory
-	tierEvents bool     // events are to tell of it, too
+	tierEvents bool     // routers are to hear of it, too
+	tierNames  bool     // events are to tell whose names it needs
 
 	newStates      []kvcache.BlockID // of linear attention, registered in their groups since the composition began
 	ids            []kvcache.BlockID // scratch
@@ -95,7 +96,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 	}
 	if args.HostCache.Blocks > 0 {
 		s.offload = newOffload(s, setup.Commons)
-		s.tierEvents = setup.LowerTiers
+		s.tierEvents, s.tierNames = setup.LowerTiers, setup.Names
 	}
 	if s.trace != nil {
 		s.pool.Record()
@@ -113,8 +114,8 @@ func (s *Scheduler) Observe() {
 	if s.args.PrefixCaching {
 		s.pool.Record()
 	}
-	if s.tierEvents {
-		s.offload.announce()
+	if s.tierEvents || s.tierNames {
+		s.offload.announce(s.tierEvents, s.tierNames)
 	}
 }
 
@@ -144,7 +145,6 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
 	if s.offload != nil {
 		s.offload.tellEarlier()
-		s.offload.catchUpOthers(nowMs)
 		s.offload.catchUp(nowMs)
 	}
 	b := s.next()
@@ -210,6 +210,9 @@ func (s *Scheduler) discard(b *batch, atMs float64) {
 // takeEvents reports what happened to the pool; a block can be hit from the moment it is registered.
 func (s *Scheduler) takeEvents() {
 	s.out.KVEventsAtMs = s.out.StartMs
+	if s.observed && s.offload != nil {
+		s.out.KVEvents = append(s.out.KVEvents, s.offload.takeEvents()...)
+	}
 	for _, e := range s.pool.TakeEvents() {
 		if s.trace != nil {
 			s.trace(engine.CacheTrace{Kind: e.Kind, Free: e.Free, Active: e.Active, Inactive: e.Inactive})
@@ -217,9 +220,6 @@ func (s *Scheduler) takeEvents() {
 		if s.observed && s.args.PrefixCaching {
 			s.out.KVEvents = append(s.out.KVEvents, e.Event)
 		}
-	}
-	if s.observed && s.tierEvents {
-		s.out.KVEvents = append(s.out.KVEvents, s.offload.takeEvents()...)
 	}
 }
 

@@ -1,10 +1,13 @@
 package vllm
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
@@ -14,14 +17,15 @@ import (
 
 // side is a worker of several that share a store.
 type side struct {
-	s     *Scheduler
-	endMs float64 // of its last pass
-	atMs  []float64
-	asked []engine.Request
-	told  engine.Copied
-	moved [2]int
-	found map[engine.RequestID]int // tokens at admission
-	log   []string
+	s      *Scheduler
+	endMs  float64 // of its last pass
+	atMs   []float64
+	asked  []engine.Request
+	told   engine.Copied
+	moved  [2]int
+	copies []engine.Copy
+	found  map[engine.RequestID]int // tokens at admission
+	log    []string
 }
 
 func sideBySide(args engineargs.Args, n int) []*side {
@@ -67,6 +71,7 @@ func runAll(t *testing.T, all []*side, check func()) {
 		}
 		next.endMs = p.EndMs
 		next.told.Add(p.Copied)
+		next.copies = append(next.copies, p.Parts.Copies...)
 		for _, c := range p.Parts.Copies {
 			if c.Back {
 				next.moved[1] += c.Blocks
@@ -142,17 +147,27 @@ func TestSharedBooks(t *testing.T) {
 					t.Fatalf("seed %d: stored %d, untold %d, to come %d, in chunks of %d %+v", seed, told.Stored, untold, toCome, args.HostCache.ChunkBlocks, use)
 				}
 			})
-			blocks := 0
+			var copies []engine.Copy
 			for _, w := range all {
 				loads += w.told.Loaded
-				blocks += w.s.offload.use.Stored + w.s.offload.use.Loaded
+				copies = append(copies, w.copies...)
+				for _, q := range []*deque.Deque[*transferring]{&w.s.offload.storing, &w.s.offload.loading} {
+					for i := range q.Len() { // that have not ended
+						w.moved[way(q.At(i))] += q.At(i).blocks
+					}
+				}
 				if w.moved[0] != w.told.Stored || w.moved[1] != w.told.Loaded {
 					t.Fatalf("seed %d: single copies are of %v blocks, told %+v", seed, w.moved, w.told)
 				}
 				logs[again] = append(logs[again], w.log...)
 			}
-			if ms := float64(blocks) * args.HostCache.SharedMsPerBlock; c.endMs < ms*(1-1e-9) {
-				t.Fatalf("seed %d: the link moved %d blocks by %v ms, which takes it %v ms", seed, blocks, c.endMs, ms)
+			slices.SortFunc(copies, func(a, b engine.Copy) int { return cmp.Compare(a.EndMs, b.EndMs) })
+			blocks := 0
+			for _, c := range copies {
+				blocks += c.Blocks
+				if ms := float64(blocks) * args.HostCache.SharedMsPerBlock; c.EndMs < ms*(1-1e-9) {
+					t.Fatalf("seed %d: the link moved %d blocks by %v ms, which takes it %v ms", seed, blocks, c.EndMs, ms)
+				}
 			}
 		}
 		if !slices.Equal(logs[0], logs[1]) {
@@ -161,5 +176,41 @@ func TestSharedBooks(t *testing.T) {
 	}
 	if loads == 0 {
 		t.Error("nothing was loaded")
+	}
+}
+
+// TestHalfOfTheStore: two workers that load at the same time get half of the store each, and are through together; one after the other
+// each gets all of it. A prompt of 10 blocks is loaded up to its last token, after a start at 0.
+func TestHalfOfTheStore(t *testing.T) {
+	args := engineargs.Default()
+	args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.VLLMOwn, 16, 100
+	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM033}
+	args.HostCache = engineargs.HostCacheArgs{
+		Blocks: 100, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 2, Shared: true, SharedMsPerBlock: 2,
+	}
+	prompt := kvcache.Prompt{PerSegment: 10, Segments: []uint32{7}}
+	for _, c := range []struct {
+		atMs [2]float64
+		want string
+	}{
+		{[2]float64{1000, 1000}, "[1000-1040 1000-1040]"},
+		{[2]float64{1000, 1020}, "[1000-1020 1020-1040]"},
+		{[2]float64{1000, 1010}, "[1000-1030 1010-1040]"}, // 5 blocks alone, 5 of each together, 5 alone
+	} {
+		all := sideBySide(args, 3)
+		for i, atMs := range []float64{0, c.atMs[0], c.atMs[1]} {
+			all[i].atMs = []float64{atMs}
+			all[i].asked = []engine.Request{{ID: engine.RequestID(i), Prompt: prompt, PromptTokens: 160, OutputTokens: 2}}
+		}
+		runAll(t, all, func() {})
+		var got []string
+		for _, w := range all[1:] {
+			for _, copied := range w.copies {
+				got = append(got, fmt.Sprintf("%v-%v", copied.StartMs, copied.EndMs))
+			}
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("at %v ms: got %v, want %s", c.atMs, got, c.want)
+		}
 	}
 }

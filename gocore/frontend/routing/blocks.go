@@ -5,8 +5,9 @@ import (
 	"dynosim/gocore/kvcache/naming"
 )
 
-// Event is what a rank has done to its cache: exactly one of the three.
+// Event is what a rank has done to a tier of its cache: exactly one of the three. Cleared is about all tiers.
 type Event struct {
+	Tier    kvcache.Tier
 	Stored  []Block // that follow each other
 	Removed []uint64
 	Cleared bool
@@ -62,6 +63,7 @@ type cached struct {
 type chained struct {
 	chain uint64
 	id    uint32
+	tiers uint8 // that have it, by their bits
 }
 
 func (b *blocks) newCache() *cached {
@@ -94,25 +96,35 @@ func (b *blocks) stored(c *cached, e *Event) []kvcache.BlockID {
 		} else {
 			chain = kvcache.ChainHash(chain, block.TokensHash)
 		}
-		if _, known := c.chains[block.Hash]; known {
+		was, known := c.chains[block.Hash]
+		if was.tiers>>e.Tier&1 == 1 {
 			continue
 		}
-		id := b.names.StoredKey(c.named, chain)
-		c.chains[block.Hash] = chained{chain, id}
-		ids = append(ids, kvcache.BlockID(id))
+		if !known {
+			was = chained{chain: chain, id: b.names.StoredKey(c.named, chain)}
+		}
+		was.tiers |= 1 << e.Tier
+		c.chains[block.Hash] = was
+		ids = append(ids, kvcache.BlockID(was.id))
 	}
 	return ids
 }
 
-// removed takes blocks out of a cache and returns their numbers, which are valid until the next call.
-func (b *blocks) removed(c *cached, hashes []uint64) []kvcache.BlockID {
+// removed takes blocks out of a tier of a cache and returns their numbers, which are valid until the next call.
+func (b *blocks) removed(c *cached, e *Event) []kvcache.BlockID {
 	var ids []kvcache.BlockID
-	for _, hash := range hashes {
-		if block, known := c.chains[hash]; known {
+	for _, hash := range e.Removed {
+		block := c.chains[hash]
+		if block.tiers>>e.Tier&1 == 0 {
+			continue
+		}
+		if block.tiers &^= 1 << e.Tier; block.tiers == 0 {
 			delete(c.chains, hash)
 			b.names.Removed(c.named, block.id)
-			ids = append(ids, kvcache.BlockID(block.id))
+		} else {
+			c.chains[hash] = block
 		}
+		ids = append(ids, kvcache.BlockID(block.id))
 	}
 	return ids
 }
@@ -129,9 +141,9 @@ func (p *Pool) Apply(worker uint64, rank int, e Event) {
 		p.router.Forget(s)
 		p.blocks.drop(c)
 	case len(e.Stored) > 0:
-		p.router.Apply(s, []kvcache.Event{{Kind: kvcache.Stored, Blocks: p.blocks.stored(c, &e)}})
+		p.router.Apply(s, []kvcache.Event{{Kind: kvcache.Stored, Tier: e.Tier, Blocks: p.blocks.stored(c, &e)}})
 	case len(e.Removed) > 0:
-		p.router.Apply(s, []kvcache.Event{{Kind: kvcache.Removed, Blocks: p.blocks.removed(c, e.Removed)}})
+		p.router.Apply(s, []kvcache.Event{{Kind: kvcache.Removed, Tier: e.Tier, Blocks: p.blocks.removed(c, &e)}})
 	}
 }
 

@@ -116,6 +116,7 @@ func New(c Config) *Pool {
 	}
 	o := router.Options{
 		Config: c.Router, BlockSize: c.BlockSize, MaxNumBatchedTokens: batch, Rand: c.Rand, Stage: c.Stage, Blocks: max(1, c.Blocks),
+		LowerTiers: true,
 	}
 	if c.Mode.Hears(c.Rule) {
 		p.blocks = newBlocks()

@@ -346,3 +346,38 @@ func (n *noting) Submit(r router.Request, nowMs float64) ([]router.Admission, er
 	*n.seen = append(*n.seen, slices.Clone(r.Prompt.Segments))
 	return n.Elastic.Submit(r, nowMs)
 }
+
+// TestHostMemory: what a worker has in the memory of its host counts less than what is on its device, and more than nothing.
+func TestHostMemory(t *testing.T) {
+	p := newPool(t, KV, 1, 2, 3)
+	long := prompt(0, 400)
+	device, host := stored(long[:200], 100), stored(long, 100)
+	host.Tier = kvcache.Host
+	p.Apply(2, 0, host)
+	if got := submit(t, p, long, 0); got.Worker != 2 {
+		t.Errorf("got worker %d, want 2, which has all of the prompt on its host", got.Worker)
+	}
+	later := prompt(1000, 400)
+	device, host = stored(later, 500), stored(later, 500)
+	host.Tier = kvcache.Host
+	p.Apply(3, 0, host)
+	p.Apply(1, 0, device)
+	if got := submit(t, p, later, 1e6); got.Worker != 1 {
+		t.Errorf("got worker %d, want 1, which has the prompt on its device", got.Worker)
+	}
+	p.Apply(3, 0, device) // on both
+	p.Apply(3, 0, Event{Removed: []uint64{500, 501}})
+	p.Apply(1, 0, Event{Removed: []uint64{500}})
+	if got := submit(t, p, later, 2e6); got.Worker != 3 {
+		t.Errorf("got worker %d, want 3, whose host still has the prompt", got.Worker)
+	}
+	gone := Event{Tier: kvcache.Host, Removed: []uint64{500}}
+	p.Apply(3, 0, gone)
+	p.Apply(3, 0, gone)
+	if n := p.blocks.names.Len(); n < 100 {
+		t.Errorf("%d blocks have names", n)
+	}
+	for _, w := range []uint64{1, 2, 3} {
+		p.Apply(w, 0, Event{Cleared: true})
+	}
+}

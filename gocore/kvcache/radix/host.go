@@ -1,6 +1,10 @@
 package radix
 
-import "slices"
+import (
+	"slices"
+
+	"dynosim/gocore/kvcache"
+)
 
 // WritePolicy says when pages are copied to the host.
 type WritePolicy uint8
@@ -54,6 +58,8 @@ type host struct {
 	use  HostUse
 
 	told func(back bool, startMs, endMs float64, pages int) // of each copy; nil for nobody
+	// Whether events are to tell routers of pages that come and go here, and of which ones the names are needed.
+	toRouters, names bool
 }
 
 // moving is a copy of a node, or of all that was loaded above it: it is locked until the end of the copy was noticed.
@@ -89,6 +95,39 @@ func (p *LeasePool) AddHost(t HostTier) {
 // TellCopies has each copy told when it is submitted: whether it is one to the device, when it begins and ends, and of how many pages.
 func (p *LeasePool) TellCopies(told func(back bool, startMs, endMs float64, pages int)) {
 	p.host.told = told
+}
+
+// TellTiers makes events tell of the pages of the host: to routers, and to those that name pages.
+func (p *LeasePool) TellTiers(routers, names bool) {
+	if p.host != nil {
+		p.host.toRouters, p.host.names = routers, names
+	}
+}
+
+// tellHosted records that the host has the pages of a node from now on, or no more.
+func (p *LeasePool) tellHosted(at ref, has bool) {
+	h, n := p.host, &p.nodes[at]
+	to := min(int(n.end()), n.key.Shareable)
+	if !p.recording || !h.toRouters && !h.names || int(n.first) >= to {
+		return
+	}
+	e := kvcache.Event{Kind: kvcache.Removed, Tier: kvcache.Host, Blocks: n.key.AppendBlocks(nil, int(n.first), to)}
+	name := kvcache.Event{Kind: kvcache.LetGo, Tier: kvcache.Host, Blocks: e.Blocks}
+	if has {
+		name.Kind = kvcache.Held
+		if e.Kind = kvcache.Stored; n.first > 0 {
+			e.Parent, e.HasParent = n.key.Block(int(n.first)-1), true
+		}
+	}
+	if h.names && has {
+		p.events = append(p.events, name)
+	}
+	if h.toRouters {
+		p.events = append(p.events, e)
+	}
+	if h.names && !has {
+		p.events = append(p.events, name)
+	}
 }
 
 // tell tells of a copy.
@@ -323,6 +362,7 @@ func (p *LeasePool) backUp(at ref) bool {
 	}
 	p.host.free -= pages
 	p.nodes[at].backed = true
+	p.tellHosted(at, true)
 	p.lock(at)
 	p.host.storing = append(p.host.storing, moving{node: at, pages: pages})
 	return true
@@ -363,6 +403,7 @@ func (p *LeasePool) giveUpCopies(pages int, inner bool) {
 		case n.arriving, inner && n.locks == 0 && n.children == 0:
 			kept = append(kept, l)
 		default:
+			p.tellHosted(l.node, false)
 			n.listed, n.backed = 0, false
 			h.free += int(n.pages)
 			h.use.Evicted += int(n.pages)
@@ -373,6 +414,7 @@ func (p *LeasePool) giveUpCopies(pages int, inner bool) {
 
 // dropCold removes a node without children that only the host has.
 func (p *LeasePool) dropCold(at ref) {
+	p.tellHosted(at, false)
 	n := &p.nodes[at]
 	p.host.free += int(n.pages)
 	delete(p.byPage, n.id)
@@ -410,6 +452,7 @@ func (p *LeasePool) demote(tokens int, evicted *[]stretch) (freed int) {
 			h.use.HeldMs += max(0, h.storeEnd-h.clock)
 			h.clock = max(h.clock, h.storeEnd)
 			n.backed = true
+			p.tellHosted(at, true)
 			p.list(at)
 		}
 		*evicted = append(*evicted, stretch{n.key, int(n.first), int(n.end())})

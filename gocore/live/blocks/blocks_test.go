@@ -131,6 +131,41 @@ func TestTableFollowsEngine(t *testing.T) {
 	}
 }
 
+// TestTableKeepsWhatLowerTiersNeed runs engines with host memory. Once all requests have ended, the table has the blocks that are on
+// the device or needed below it, and prompts that come back are found there.
+func TestTableKeepsWhatLowerTiersNeed(t *testing.T) {
+	for name, text := range map[string]string{
+		"vllm":   `"scheduler":"vllm","host_cache":{"num_blocks":60,"store_ms_per_block":2,"load_ms_per_block":1}`,
+		"chunks": `"scheduler":"vllm","host_cache":{"num_blocks":60,"blocks_per_chunk":2,"eviction_policy":"arc","offload_prompt_only":false}`,
+		"sglang": `"engine_type":"sglang","scheduler":"sglang","host_cache":{"num_blocks":60,"store_ms_per_block":2}`,
+		"back":   `"engine_type":"sglang","scheduler":"sglang","host_cache":{"num_blocks":60,"write_policy":"write_back","load_back_threshold":1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			args, _, err := engineargs.Parse(`{"block_size": 4, "num_gpu_blocks": 24,` + text + `}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := follower{
+				engine: worker.New(args, engine.Setup{LowerTiers: true, Names: true}).Engine, table: New(4),
+				held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}, onDevice: map[kvcache.BlockID]int{}, below: map[kvcache.BlockID]int{},
+			}
+			f.run(t, rand.New(rand.NewPCG(1, 2)))
+			only := 0
+			for id := range f.below {
+				if f.onDevice[id] == 0 {
+					only++
+				}
+			}
+			if n := len(f.onDevice) + only; f.table.Len() != n || only == 0 {
+				t.Errorf("%d blocks are on the device, %d only below it, the table has %d", len(f.onDevice), only, f.table.Len())
+			}
+			if f.loaded == 0 {
+				t.Error("nothing came back from the host")
+			}
+		})
+	}
+}
+
 // follower is what the loop of a live worker does with a table.
 type follower struct {
 	engine engine.Engine
@@ -138,6 +173,33 @@ type follower struct {
 	held   map[engine.RequestID]kvcache.Prompt
 	cached map[uint64]bool
 	check  func() // after each pass; may be nil
+
+	onDevice, below map[kvcache.BlockID]int // nil if nothing counts them
+	loaded          int                     // blocks
+}
+
+// count counts what events say of blocks, by where they are.
+func (f *follower) count(pass *engine.Pass) {
+	f.loaded += pass.Copied.Loaded
+	for _, e := range pass.KVEvents {
+		to := f.onDevice
+		if e.Tier != kvcache.Device {
+			to = f.below
+		}
+		for _, id := range e.Blocks {
+			switch {
+			case id >= kvcache.PrivateIDs || to == nil:
+			case e.Tier == kvcache.Device && e.Kind == kvcache.Stored:
+				to[id] = 1
+			case e.Kind == kvcache.Held:
+				to[id]++
+			case e.Tier == kvcache.Device || e.Kind == kvcache.LetGo && to[id] == 1:
+				delete(to, id)
+			case e.Kind == kvcache.LetGo:
+				to[id]--
+			}
+		}
+	}
 }
 
 func (f *follower) run(t *testing.T, rng *rand.Rand) {
@@ -174,8 +236,9 @@ func (f *follower) add(id engine.RequestID, rng *rand.Rand) {
 }
 
 func (f *follower) see(pass *engine.Pass) {
+	f.count(pass)
 	for _, c := range f.table.Resolve(pass.KVEvents) {
-		if c.To == Subscribers {
+		if c.To == Subscribers || c.Tier != kvcache.Device {
 			continue
 		}
 		for _, b := range c.Blocks {

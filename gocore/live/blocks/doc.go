@@ -11,7 +11,7 @@
 //	hashes, tokens, parent      <--------  ids                               (what the engine has cached)
 //	                             Resolve
 //
-// A block stays in the table while a request holds it or the engine has it cached. The table follows the latter from the
+// A block stays in the table while a request holds it, the engine has it cached, or a tier below the device needs its name. The table follows the latter from the
 // events that pass through Resolve, so the engine must be observed (engine.Engine.Observe) and every pass's events be
 // resolved, even if there are no subscribers. The order after each pass:
 //

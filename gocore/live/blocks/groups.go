@@ -96,7 +96,7 @@ func (t *Table) inGroup(e *kvcache.Event, c *Change) (touched []*block) {
 			continue
 		}
 		b.groups ^= bit
-		b.cached = b.groups != 0
+		b.cached.set(kvcache.Device, b.groups != 0)
 		one := Block{Hash: b.key.sequence}
 		if e.Kind == kvcache.Stored {
 			one = b.shown(true)

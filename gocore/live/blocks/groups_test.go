@@ -107,7 +107,7 @@ func TestRoutersFollowEngine(t *testing.T) {
 				f.run(t, rand.New(rand.NewPCG(3, 4)))
 				cached := 0
 				for _, b := range table.blocks {
-					if b.cached {
+					if b.cached != 0 {
 						cached++
 					}
 				}

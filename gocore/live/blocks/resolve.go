@@ -47,10 +47,16 @@ func (t *Table) Resolve(events []kvcache.Event) []Change {
 	var changes []Change
 	for _, e := range events {
 		c := Change{Kind: e.Kind, Tier: e.Tier}
-		if e.Kind == kvcache.Stored {
-			c.Blocks = t.stored(e.Blocks)
-		} else {
-			c.Blocks = t.removed(e.Blocks)
+		if _, known := t.blocks[e.Parent]; !known && e.HasParent && e.Tier != kvcache.Device {
+			continue // no prompt can reach what follows it there
+		}
+		switch e.Kind {
+		case kvcache.Stored:
+			c.Blocks = t.stored(e.Tier, e.Blocks)
+		case kvcache.Removed:
+			c.Blocks = t.removed(e.Tier, e.Blocks)
+		default:
+			t.need(e.Blocks, e.Kind == kvcache.Held)
 		}
 		if len(c.Blocks) == 0 {
 			continue
@@ -64,29 +70,29 @@ func (t *Table) Resolve(events []kvcache.Event) []Change {
 }
 
 // stored records that blocks are cached. Private blocks can only come last.
-func (t *Table) stored(ids []kvcache.BlockID) []Block {
+func (t *Table) stored(tier kvcache.Tier, ids []kvcache.BlockID) []Block {
 	list := make([]Block, 0, len(ids))
 	for _, id := range ids {
 		if id >= kvcache.PrivateIDs {
 			break
 		}
 		b := t.mustKnow(id)
-		list = append(list, b.shown(!b.cached))
-		b.cached = true
+		list = append(list, b.shown(!b.cached.has(tier)))
+		b.cached.set(tier, true)
 	}
 	return list
 }
 
 // removed records that blocks are not cached any more. The result leaves out blocks that were not cached before.
-func (t *Table) removed(ids []kvcache.BlockID) []Block {
+func (t *Table) removed(tier kvcache.Tier, ids []kvcache.BlockID) []Block {
 	list := make([]Block, 0, len(ids))
 	for _, id := range ids {
 		b, known := t.blocks[id]
-		if !known || !b.cached {
+		if !known || !b.cached.has(tier) {
 			continue
 		}
 		list = append(list, Block{Hash: b.key.sequence})
-		b.cached = false
+		b.cached.set(tier, false)
 		t.forgetUnneeded(b)
 	}
 	return list
@@ -95,6 +101,18 @@ func (t *Table) removed(ids []kvcache.BlockID) []Block {
 // shown returns a block as the outside world knows it.
 func (b *block) shown(isNew bool) Block {
 	return Block{Hash: b.key.sequence, TokensHash: b.tokensHash, Tokens: b.tokens, New: isNew}
+}
+
+// need records that a tier below the device begins to need the names of blocks, or needs them no more.
+func (t *Table) need(ids []kvcache.BlockID, held bool) {
+	for _, id := range ids {
+		if id >= kvcache.PrivateIDs {
+			continue
+		}
+		b := t.mustKnow(id)
+		b.held = held
+		t.forgetUnneeded(b)
+	}
 }
 
 func (t *Table) mustKnow(id kvcache.BlockID) *block {

@@ -29,8 +29,20 @@ type block struct {
 	tokensHash uint64
 	tokens     []uint32 // nil unless the table keeps them
 	holders    int32    // requests
-	cached     bool     // by the engine, in some group of layers
+	cached     tiers    // of the engine that have it, in some group of layers
+	held       bool     // a tier below the device needs its name
 	path                // with several groups
+}
+
+// tiers is a set of tiers.
+type tiers uint8
+
+func (t tiers) has(tier kvcache.Tier) bool { return t>>tier&1 == 1 }
+
+func (t *tiers) set(tier kvcache.Tier, has bool) {
+	if *t &^= 1 << tier; has {
+		*t |= 1 << tier
+	}
 }
 
 // checkSeed seeds the second half of a key.
@@ -125,7 +137,7 @@ func (t *Table) check(previous uint64, content []uint32) uint64 {
 
 // forgetUnneeded forgets a block that is not held, not cached, and before none of the table, and those above it of which that is true then.
 func (t *Table) forgetUnneeded(b *block) {
-	for b != nil && b.holders == 0 && !b.cached && len(b.kids) == 0 {
+	for b != nil && b.holders == 0 && b.cached == 0 && !b.held && len(b.kids) == 0 {
 		delete(t.byKey, b.key)
 		delete(t.blocks, b.id)
 		b.unlink()

@@ -32,26 +32,33 @@ func Keys(tokens []uint32, blockSize int, salt string) []Key {
 	return keys
 }
 
-// cachesOf returns the empty caches of a worker: one for each group of layers.
+// cachesOf returns the empty caches of a worker: one for each group of layers, and one for what it has below the device.
 func cachesOf(args engineargs.Args) []naming.Cache {
-	caches := make([]naming.Cache, 1+args.LayerGroups().Beside)
+	caches := make([]naming.Cache, 1+args.LayerGroups().Beside+1)
 	for group := range caches {
 		caches[group] = naming.Cache{}
 	}
 	return caches
 }
 
-// apply follows the cache events of a worker, in each group of layers. Blocks that only one request can have are not named.
+// apply follows the cache events of a worker, in each group of layers and below the device. Blocks that only one request can have are not named.
 func (c *Cluster) apply(cached []naming.Cache, events []kvcache.Event) {
+	below := len(cached) - 1
 	for _, e := range events {
+		to := cached[e.Group]
+		if e.Tier != kvcache.Device {
+			if to = cached[below]; e.Kind != kvcache.Held && e.Kind != kvcache.LetGo {
+				continue
+			}
+		}
 		for _, id := range e.Blocks {
 			if id >= kvcache.PrivateIDs {
 				continue
 			}
-			if e.Kind == kvcache.Stored {
-				c.names.Stored(cached[e.Group], uint32(id))
+			if e.Kind == kvcache.Stored || e.Kind == kvcache.Held {
+				c.names.Stored(to, uint32(id))
 			} else {
-				c.names.Removed(cached[e.Group], uint32(id))
+				c.names.Removed(to, uint32(id))
 			}
 		}
 	}
@@ -68,8 +75,13 @@ func (c *Cluster) Empty() (busy int) {
 				for _, id := range slices.Sorted(maps.Keys(cached)) {
 					blocks = append(blocks, kvcache.BlockID(id))
 				}
-				if len(blocks) > 0 {
+				switch {
+				case len(blocks) == 0:
+				case group < len(w.cached)-1:
 					removed = append(removed, kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: blocks})
+				default:
+					removed = append(removed, kvcache.Event{Kind: kvcache.Removed, Tier: kvcache.Host, Blocks: blocks},
+						kvcache.Event{Kind: kvcache.LetGo, Tier: kvcache.Host, Blocks: blocks})
 				}
 			}
 			if !p.Empty(i, removed) {

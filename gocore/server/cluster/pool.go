@@ -19,7 +19,7 @@ func (r *Request) Emission() *shares.State { return &r.state }
 type watched struct {
 	broken   func() error // why durations cannot be determined; nil if they can
 	emitting shares.Set[*Request]
-	cached   []naming.Cache // by group of layers
+	cached   []naming.Cache // as cachesOf makes them
 	counts   Counts
 	told     toldCache  // what has been told of
 	named    [][]uint32 // blocks of requests that have left, until the events of the next pass are known
@@ -30,7 +30,7 @@ type watched struct {
 func (c *Cluster) setup(pool, i int) engine.Setup {
 	p, w := &c.config.Pools[pool], &c.workers[pool][i]
 	setup := p.Setup(i)
-	setup.Role = p.Args.Role
+	setup.Role, setup.LowerTiers, setup.Names = p.Args.Role, true, true
 	w.cached, w.broken = cachesOf(p.Args), func() error { return nil }
 	w.told = toldCache{}
 	if policies := c.config.Policies; policies != nil {

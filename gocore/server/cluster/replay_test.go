@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -24,6 +25,7 @@ type deployment struct {
 	kv                bool
 	config            string // of the router
 	lagMs             float64
+	everyMs           float64 // a request arrives; 0 for the usual
 }
 
 var deployments = []deployment{
@@ -47,6 +49,20 @@ var deployments = []deployment{
 	},
 	{name: "kv, late", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true, config: `{}`, lagMs: 40},
 	{name: "vllm", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 3, kv: true, config: `{}`},
+	{name: "vllm, host", everyMs: 90, aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted + `}}`, workers: 2},
+	{name: "vllm, host, chunks", everyMs: 90, aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted + `,"blocks_per_chunk":3}}`, workers: 2},
+	{
+		name: "vllm, host, kv", everyMs: 90, workers: 2, kv: true, config: `{}`, lagMs: 5,
+		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted + `,"offload_prompt_only":false}}`,
+	},
+	{
+		name: "sglang, host", everyMs: 90, workers: 2,
+		aggregated: `{"engine_type":"sglang","scheduler":"sglang","block_size":16,"num_gpu_blocks":120,"max_num_seqs":8,` + hosted + `,"write_policy":"write_back"}}`,
+	},
+	{
+		name: "sglang, host, kv", everyMs: 90, workers: 2, kv: true, config: `{}`, lagMs: 5,
+		aggregated: `{"engine_type":"sglang","scheduler":"sglang","block_size":16,"num_gpu_blocks":120,"max_num_seqs":8,` + hosted + `}}`,
+	},
 	{name: "vllm, ranks", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":200,"max_num_seqs":4,"dp_size":4}`, workers: 2},
 	{
 		name: "vllm, ranks, kv", workers: 2, kv: true, config: `{}`, lagMs: 5,
@@ -71,6 +87,9 @@ var deployments = []deployment{
 		decode:  `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":200}`, workers: 3, decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,
 	},
 }
+
+// hosted is a tier of host memory that is too small for all prompts, and not for many.
+const hosted = `"host_cache":{"num_blocks":500,"load_ms_per_block":0.1,"store_ms_per_block":0.3,"latency_ms":1`
 
 func parsed(t *testing.T, text string) engineargs.Args {
 	t.Helper()
@@ -100,7 +119,7 @@ func (d *deployment) routers(t *testing.T, args engineargs.Args) router.Factory 
 		return router.New(router.Options{
 			Config: config, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
 			Groups: router.Groups{Beside: args.VLLM.Groups.Beside, Run: args.VLLM.Groups.Run(args.BlockSize)},
-			Rand:   rand.New(rand.NewPCG(7, 7)),
+			Rand:   rand.New(rand.NewPCG(7, 7)), LowerTiers: args.HostCache.Asked(),
 		})
 	}
 }
@@ -171,10 +190,10 @@ func (r *record) Ended(reason string, _ float64) {
 	r.reason = reason
 }
 
-func conversations(t *testing.T, blockSize int) *workload.Workload {
+func (d *deployment) conversations(t *testing.T, blockSize int) *workload.Workload {
 	t.Helper()
 	w, err := workload.Synthetic(workload.SyntheticSpec{
-		InputTokens: 700, OutputTokens: 40, RequestCount: 120, TurnsPerSession: 1, ArrivalIntervalMs: 7.37, SharedPrefixRatio: 0.5, NumPrefixGroups: 6,
+		InputTokens: 700, OutputTokens: 40, RequestCount: 120, TurnsPerSession: 1, ArrivalIntervalMs: cmp.Or(d.everyMs, 7.37), SharedPrefixRatio: 0.5, NumPrefixGroups: 6,
 		EngineBlockSize: blockSize,
 	})
 	if err == nil {
@@ -203,7 +222,7 @@ func TestEqualsReplay(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			config := d.pools(t)
 			blockSize := config.Pools[0].Args.BlockSize
-			w := conversations(t, blockSize)
+			w := d.conversations(t, blockSize)
 			first, last := d.replayed(t, w)
 			c := New(config)
 			driver := workload.NewDriver(w, 0)
@@ -280,7 +299,7 @@ func TestCancel(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				config := d.pools(t)
 				blockSize := config.Pools[0].Args.BlockSize
-				w := conversations(t, blockSize)
+				w := d.conversations(t, blockSize)
 				c := New(config)
 				driver := workload.NewDriver(w, 0)
 				records, requests := make([]record, w.Len()), make([]*Request, w.Len())
@@ -326,7 +345,7 @@ func TestEmpty(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			config := d.pools(t)
 			blockSize := config.Pools[0].Args.BlockSize
-			w := conversations(t, blockSize)
+			w := d.conversations(t, blockSize)
 			c := New(config)
 			send := func(empty bool) (r record) {
 				atMs := c.fleet.NowMs() + 1000

@@ -104,15 +104,13 @@ class MockEngineArgs(FieldSet):
         sglang: Settings of SGLang: an SglangArgs or a dict of its fields. Works with ``engine_type`` sglang.
         trtllm: Settings of TensorRT-LLM: a TrtllmArgs or a dict of its fields. Works with ``engine_type`` trtllm.
         num_g2_blocks: KV blocks in host memory, as Dynamo 1.3 names those of host_cache. Works with ``scheduler``
-            sglang or vllm, replays (live workers refuse it).
+            sglang or vllm.
         num_g3_blocks: KV blocks on disk; they need num_g2_blocks. Works with nothing yet (refused by live workers and
             ``scheduler`` sglang or vllm).
         offload_batch_size: Blocks that are moved together. Default: 32. Works with nothing yet (refused by live workers
             and ``scheduler`` sglang or vllm).
-        bandwidth_g1_to_g2_gbps: GB/s from GPU to host. Default: 14. Works with ``scheduler`` sglang or vllm, replays
-            (live workers refuse it).
-        bandwidth_g2_to_g1_gbps: GB/s from host to GPU. Default: 14. Works with ``scheduler`` sglang or vllm, replays
-            (live workers refuse it).
+        bandwidth_g1_to_g2_gbps: GB/s from GPU to host. Default: 14. Works with ``scheduler`` sglang or vllm.
+        bandwidth_g2_to_g1_gbps: GB/s from host to GPU. Default: 14. Works with ``scheduler`` sglang or vllm.
         bandwidth_g2_to_g3_gbps: GB/s from host to disk. Default: 7. Works with nothing yet (refused by live workers and
             ``scheduler`` sglang or vllm).
         bandwidth_g3_to_g2_gbps: GB/s from disk to host. Default: 7. Works with nothing yet (refused by live workers and
@@ -123,16 +121,16 @@ class MockEngineArgs(FieldSet):
             workers and ``scheduler`` sglang or vllm).
         bandwidth_g4_to_g2_gbps: GB/s from object storage to host. Default: 4. Works with nothing yet (refused by live
             workers and ``scheduler`` sglang or vllm).
-        num_host_blocks: KV blocks in host memory, as Dynamo 1.6 names those of host_cache. Works with replays with
-            ``scheduler`` sglang or vllm (others refuse it).
+        num_host_blocks: KV blocks in host memory, as Dynamo 1.6 names those of host_cache. Works with ``scheduler``
+            sglang or vllm (others refuse it).
         host_cache_gb: GB (10^9 bytes) of host memory for KV blocks of a worker, instead of num_host_blocks. Works with
-            replays with ``scheduler`` sglang or vllm (others refuse it).
+            ``scheduler`` sglang or vllm (others refuse it).
         host_offload_d2h_bandwidth_gbps: GB/s from GPU to host, of the whole worker; 0 and None make copies take no
-            time. Works with replays with ``scheduler`` sglang or vllm (others refuse it).
-        host_offload_h2d_bandwidth_gbps: GB/s from host to GPU, likewise. Works with replays with ``scheduler`` sglang
-            or vllm (others refuse it).
+            time. Works with ``scheduler`` sglang or vllm (others refuse it).
+        host_offload_h2d_bandwidth_gbps: GB/s from host to GPU, likewise. Works with ``scheduler`` sglang or vllm
+            (others refuse it).
         host_link: Link of each GPU of the worker to the host, instead of both bandwidths: ``"pcie5"`` for 63 GB/s, say.
-            Works with replays with ``scheduler`` sglang or vllm (others refuse it).
+            Works with ``scheduler`` sglang or vllm (others refuse it).
         watermark: Fraction of the pool that admission must leave free, 0 to less than 1. Works with ``engine_type``
             vllm.
         eviction_backend: Which cached block is evicted: ``"lineage"`` (leaves first), ``"lru"`` or ``"multi_lru"``.

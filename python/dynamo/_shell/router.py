@@ -21,8 +21,8 @@ class KvRouterConfig(FieldSet):
 
     Args:
         overlap_score_weight: Deprecated name of prefill_load_scale; 0 also sets overlap_score_credit to 0.
-        host_cache_hit_weight: Credit of blocks that a worker has in host memory only, 0 to 1, in replays of engines
-            that tell of it (host_cache by vLLM's rules).
+        host_cache_hit_weight: Credit of blocks that a worker has in host memory only, 0 to 1, as far as its engine
+            tells of them (host_cache).
         disk_cache_hit_weight: Credit of blocks on disk, 0 to 1. Works with live routers only.
         router_temperature: 0 takes the cheapest worker. Above 0 the worker is drawn, and a cheaper one is more
             probable.

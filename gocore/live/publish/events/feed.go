@@ -13,14 +13,23 @@ type Feed struct {
 	workerID uint64
 	dpRank   uint32
 	lastID   uint64
-	filter   removeFilter
-	index    index
+	tiers    [kvcache.Tiers]tier
 	recent   recent
+}
+
+// tier is what is told of a tier of the cache.
+type tier struct {
+	filter removeFilter
+	index  index
 }
 
 // NewFeed returns the feed of a rank whose cache is empty.
 func NewFeed(workerID uint64, dpRank uint32) *Feed {
-	return &Feed{workerID: workerID, dpRank: dpRank, filter: removeFilter{}, index: newIndex()}
+	f := &Feed{workerID: workerID, dpRank: dpRank}
+	for i := range f.tiers {
+		f.tiers[i] = tier{removeFilter{}, newIndex()}
+	}
+	return f
 }
 
 // Apply records changes and returns the events to publish, in order. Their ids go up by one, from 1.
@@ -35,7 +44,7 @@ func (f *Feed) Apply(changes []blocks.Change) []RouterEvent {
 			continue
 		}
 		f.lastID++
-		f.index.apply(data)
+		f.tiers[changes[i].Tier].index.apply(data)
 		e := f.event(f.lastID, changes[i].Tier, data)
 		f.recent.add(e)
 		events = append(events, e)
@@ -45,11 +54,12 @@ func (f *Feed) Apply(changes []blocks.Change) []RouterEvent {
 
 // data returns the router event of a change, if there is one.
 func (f *Feed) data(c *blocks.Change) (d Data, ok bool) {
+	filter := f.tiers[c.Tier].filter
 	if c.Kind == kvcache.Removed {
-		hashes := f.filter.removed(c.Blocks)
+		hashes := filter.removed(c.Blocks)
 		return Data{Removed: &Removed{BlockHashes: hashes}}, len(hashes) > 0
 	}
-	f.filter.stored(c.Blocks)
+	filter.stored(c.Blocks)
 	s := &Stored{Blocks: make([]StoredBlock, len(c.Blocks))}
 	if c.HasParent {
 		parent := c.Parent

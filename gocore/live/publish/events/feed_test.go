@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"dynosim/gocore/engine"
@@ -85,8 +86,8 @@ func TestRemoveFilter(t *testing.T) {
 	if got, want := brief(f.Apply([]blocks.Change{removed(5)})), "7 removed [5]; "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if len(f.filter) != 0 {
-		t.Errorf("the filter remembers %v", f.filter)
+	if len(f.tiers[kvcache.Device].filter) != 0 {
+		t.Errorf("the filter remembers %v", f.tiers[kvcache.Device].filter)
 	}
 }
 
@@ -127,5 +128,30 @@ func TestPassCounter(t *testing.T) {
 	}
 	if f, due := c.Heartbeat(2050); !due || f.CounterID != 2 || f.Work != (engine.Work{}) || c.DueMs() != 3050 {
 		t.Errorf("got %+v, %v, next due %v", f, due, c.DueMs())
+	}
+}
+
+// TestTiers: tiers have the blocks apart from each other, and a dump says which has what.
+func TestTiers(t *testing.T) {
+	host := func(c blocks.Change) blocks.Change {
+		c.Tier = kvcache.Host
+		return c
+	}
+	f := NewFeed(7, 0)
+	f.Apply([]blocks.Change{stored(0, 1, 2), host(stored(0, 1, 2, 3)), removed(2), host(removed(9))})
+	var got []string
+	for _, e := range f.Answer(Query{WorkerID: 7}).TreeDump.Events {
+		got = append(got, e.StorageTier+": "+brief([]RouterEvent{e}))
+	}
+	if want := []string{"device: 0 stored 1; ", "host_pinned: 1 stored 1 2 3; "}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	n := NewNative(4, 0)
+	for _, c := range []blocks.Change{host(stored(0, 5)), host(removed(5)), removed(5)} {
+		c.Blocks[0].Tokens = []uint32{1, 2, 3, 4}
+		batch, err := ParseNative(n.Message(&c, 0).Payload)
+		if want := map[kvcache.Tier]string{kvcache.Host: "CPU_PINNED"}[c.Tier]; err != nil || batch.Events[0].Medium != want {
+			t.Errorf("%+v: got %+v, %v", c, batch, err)
+		}
 	}
 }

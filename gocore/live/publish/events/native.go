@@ -101,7 +101,7 @@ func (n *Native) appendStored(b []byte, c *blocks.Change) []byte {
 		}
 	}
 	b = msgp.AppendInt(b, n.blockSize)
-	b = msgp.AppendNil(msgp.AppendNil(msgp.AppendNil(b)))
+	b = msgp.AppendNil(appendMedium(msgp.AppendNil(b), c.Tier))
 	if len(n.groups) == 0 {
 		return b
 	}
@@ -122,12 +122,22 @@ func (n *Native) appendRemoved(b []byte, c *blocks.Change) []byte {
 	}
 	b = msgp.AppendArrayHeader(b, fields)
 	b = msgp.AppendString(b, nativeRemoved)
-	b = msgp.AppendNil(appendHashes(b, c.Blocks))
+	b = appendMedium(appendHashes(b, c.Blocks), c.Tier)
 	if len(n.groups) > 0 {
 		b = msgp.AppendInt(b, c.Group)
 	}
 	return b
 }
+
+// appendMedium appends where the blocks are, nil for the GPU.
+func appendMedium(b []byte, t kvcache.Tier) []byte {
+	if t == kvcache.Device {
+		return msgp.AppendNil(b)
+	}
+	return msgp.AppendString(b, media[t])
+}
+
+var media = [...]string{kvcache.Host: "CPU_PINNED", kvcache.Disk: "DISK", kvcache.External: "EXTERNAL"}
 
 func appendHashes(b []byte, list []blocks.Block) []byte {
 	b = msgp.AppendArrayHeader(b, uint32(len(list)))

@@ -92,8 +92,10 @@ func (f *Feed) Answer(q Query) Answer {
 
 func (f *Feed) treeDump() Answer {
 	list := &EventList{Events: []RouterEvent{}, LastEventID: f.lastID, ResetScope: "all"}
-	for i, chain := range f.index.dump() {
-		list.Events = append(list.Events, f.event(uint64(i), kvcache.Device, Data{Stored: &chain}))
+	for tier := range f.tiers {
+		for _, chain := range f.tiers[tier].index.dump() {
+			list.Events = append(list.Events, f.event(uint64(len(list.Events)), kvcache.Tier(tier), Data{Stored: &chain}))
+		}
 	}
 	return Answer{TreeDump: list}
 }

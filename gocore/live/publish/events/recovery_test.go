@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
 )
 
@@ -131,7 +132,7 @@ func TestDumpIsTheHistory(t *testing.T) {
 		for _, b := range s.Blocks {
 			known[b.BlockHash] = true
 		}
-		copied.index.apply(e.Event.Data)
+		copied.tiers[kvcache.Device].index.apply(e.Event.Data)
 	}
 	if got, want := brief(copied.Answer(Query{WorkerID: 9}).TreeDump.Events), brief(first); got != want || len(first) < 100 {
 		t.Errorf("got %s, want %s", got, want)
