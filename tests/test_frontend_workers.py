@@ -129,7 +129,7 @@ def test_routers_of_workers_with_hybrid_caches(place: Meeting) -> None:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_kv_routing_follows_host_memory(place: Meeting, engine: str) -> None:
-    """Prompts that have left all GPUs go to the worker that has them in the memory of its host, which finds them there."""
+    """Prompts that have left all GPUs go to the worker that has them on its host, which finds them there."""
     arguments = {
         "engine_type": engine,
         "scheduler": engine,

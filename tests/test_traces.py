@@ -235,7 +235,7 @@ def test_the_commands_can_be_called(
 
 
 def test_salts_have_caches_of_their_own(folder: Path) -> None:
-    """What requests with one salt have cached is no hit of those with another: on GPUs, on their hosts, and for sizes of memory."""
+    """What requests with one salt have cached is no hit of those with another, on GPUs and on their hosts."""
 
     def rows(*salts: str | None) -> Path:
         lines = [row(1000 * at, 640, 2, range(40)) for at in range(len(salts))]

@@ -14,7 +14,6 @@ import (
 
 	"dynosim/gocore/frontend/routing"
 	"dynosim/gocore/guard"
-	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/live/publish/zmtp"
 	"dynosim/gocore/protocol/card"
@@ -264,12 +263,12 @@ func (d *feed) hold(e events.RouterEvent) {
 
 // apply tells the router.
 func (d *feed) apply(e events.RouterEvent) {
-	tier, known := kvcache.ParseTier(e.StorageTier)
-	if !known || tier == kvcache.External {
-		return // a store that is not a worker's own
+	change, counts := routing.EventOf(e.StorageTier)
+	if !counts {
+		return
 	}
 	data := e.Event.Data
-	change := routing.Event{Tier: tier, Cleared: data.Cleared}
+	change.Cleared = data.Cleared
 	if s := data.Stored; s != nil {
 		change.Parent = s.ParentHash
 		for _, b := range s.Blocks {

@@ -15,6 +15,13 @@ type Event struct {
 	Parent *uint64
 }
 
+// EventOf returns an event about a tier that has nothing in it yet, by the name of the tier in messages. It reports false if routing does
+// not go by that tier: a store outside of workers is none that one of them has.
+func EventOf(tier string) (e Event, counts bool) {
+	e.Tier, counts = kvcache.ParseTier(tier)
+	return e, counts && e.Tier != kvcache.External
+}
+
 // Block is a block by the hash that its worker has for it and everything before it, and by the hash of its tokens alone.
 type Block struct{ Hash, TokensHash uint64 }
 
