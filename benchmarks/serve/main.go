@@ -25,6 +25,7 @@ type load struct {
 	clients       int
 	words, tokens int     // of a prompt, of an answer
 	leaving       float64 // fraction of the requests that are given up after some tokens
+	structured    float64 // fraction of the requests whose answers have to conform to a JSON Schema
 	first         atomic.Int64
 	http          *http.Client
 }
@@ -44,6 +45,7 @@ func main() {
 	flag.IntVar(&l.words, "words", 100, "words of a prompt")
 	flag.IntVar(&l.tokens, "tokens", 50, "tokens of an answer")
 	flag.Float64Var(&l.leaving, "leaving", 0, "fraction of the requests that are given up after their first token")
+	flag.Float64Var(&l.structured, "structured", 0, "fraction of the requests whose answers have to conform to a JSON Schema")
 	duration := flag.Duration("duration", 10*time.Second, "how long")
 	flag.Parse()
 	l.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.clients, MaxConnsPerHost: l.clients}}
@@ -77,12 +79,20 @@ func (l *load) body(rng *rand.Rand) []byte {
 	for range l.words {
 		fmt.Fprintf(&prompt, "tok%d ", 100+rng.IntN(1900))
 	}
-	text, _ := json.Marshal(map[string]any{
+	body := map[string]any{
 		"model": l.model, "stream": true, "max_tokens": l.tokens, "ignore_eos": true,
 		"messages": []any{map[string]any{"role": "user", "content": prompt.String()}},
-	})
+	}
+	if rng.Float64() < l.structured {
+		body["response_format"] = json.RawMessage(citySchema)
+	}
+	text, _ := json.Marshal(body)
 	return text
 }
+
+// citySchema is what structured answers conform to.
+const citySchema = `{"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "object", "required": ["name", "people", "tags"],
+	"properties": {"name": {"type": "string"}, "people": {"type": "integer", "minimum": 0}, "tags": {"type": "array", "items": {"enum": ["a", "b"]}}}}}}`
 
 // ask makes one request and reads its answer.
 func (l *load) ask(ctx context.Context, rng *rand.Rand, s *seen) error {

@@ -17,8 +17,9 @@ const list = await generateObject({ model, output: "array", schema: city, prompt
 list.object.forEach((one) => city.parse(one));
 const chosen = await generateObject({ model, output: "enum", enum: ["red", "green"], prompt: "Which?", maxOutputTokens: 300 });
 assert.ok(["red", "green"].includes(chosen.object));
-const byPrompt = await generateObject({
-  model: plain("builtin:bytes"), schema: city, prompt: "Which city?", maxOutputTokens: 300, // json_object, the schema is in the messages
+const byPrompt = await generateObject({ // sends json_object without the schema, which therefore stands in the messages
+  model: plain("builtin:bytes"), schema: city, prompt: "Which city?", maxOutputTokens: 300,
+  system: "Answer with JSON that conforms to " + JSON.stringify(z.toJSONSchema(city)),
 });
 city.parse(byPrompt.object);
 
