@@ -205,7 +205,7 @@ func (a *Asked) decide(why Occasion, nowMs float64) ([]Admission, error) {
 		}
 		a.begun, a.tickMs = true, wishes.TickMs
 		if wishes.MetricsMs > 0 {
-			a.reports = &reported{everyMs: wishes.MetricsMs, of: []*Asked{a}}
+			a.reports = &reported{clock: PollClock{EveryMs: wishes.MetricsMs}, of: []*Asked{a}}
 			a.reports.poll(nowMs)
 		}
 		if a.tickMs > 0 {

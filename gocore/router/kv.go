@@ -95,7 +95,7 @@ func New(o Options) *KV {
 		k.lower = &lowerTiers{}
 	}
 	if o.Config.MetricsIntervalMs > 0 {
-		k.polled = &polledLoads{everyMs: o.Config.MetricsIntervalMs, of: []*KV{k}}
+		k.polled = &polledLoads{clock: PollClock{EveryMs: o.Config.MetricsIntervalMs}, of: []*KV{k}}
 	} else if o.rankable() {
 		k.tracker.ranking, k.tracker.blockSize = newRanking(o.Workers), int64(o.BlockSize)
 	}

@@ -1,12 +1,9 @@
 package router
 
-import "math"
-
 // polledLoads are the loads of workers as all replicas of a KV-aware router see them: those of the last poll, at 0, 1,
 // 2, ... times the interval.
 type polledLoads struct {
-	everyMs       float64
-	nextMs        float64
+	clock         PollClock
 	of            []*KV // whose requests are on the workers
 	tokens, usage []int64
 }
@@ -14,7 +11,7 @@ type polledLoads struct {
 // poll brings what was polled up to date. It must be called before the loads of this instant change. A nil one does
 // nothing.
 func (p *polledLoads) poll(nowMs float64) {
-	if p == nil || nowMs < p.nextMs {
+	if p == nil || !p.clock.Due(nowMs) {
 		return
 	}
 	p.tokens, p.usage = p.tokens[:0], p.usage[:0]
@@ -22,7 +19,6 @@ func (p *polledLoads) poll(nowMs float64) {
 		p.tokens = addUp(p.tokens, k.tracker.tokensAt(nowMs))
 		p.usage = addUp(p.usage, k.tracker.activeBlocks)
 	}
-	p.nextMs = (math.Floor(nowMs/p.everyMs) + 1) * p.everyMs
 }
 
 // growTo makes room for workers with ids below workers, which have nothing to do before they are polled.

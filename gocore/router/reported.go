@@ -1,7 +1,5 @@
 package router
 
-import "math"
-
 // workerLoads are what an [Asked] router tells of workers, by worker.
 type workerLoads struct{ requests, queued, tokens, blocks []int64 }
 
@@ -20,19 +18,16 @@ func (a *Asked) seen() workerLoads {
 
 // reported are loads that workers report: those of the requests of all replicas of a router.
 type reported struct {
-	everyMs float64 // 0 for loads of this instant
-	nextMs  float64 // of the next poll
-	of      []*Asked
-	polled  workerLoads
+	clock  PollClock // without an interval for loads of this instant
+	of     []*Asked
+	polled workerLoads
 }
 
 // poll brings what was polled up to date, as [polledLoads.poll] does. A nil one does nothing.
 func (r *reported) poll(nowMs float64) {
-	if r == nil || r.everyMs == 0 || nowMs < r.nextMs {
-		return
+	if r != nil && r.clock.EveryMs > 0 && r.clock.Due(nowMs) {
+		r.read()
 	}
-	r.read()
-	r.nextMs = (math.Floor(nowMs/r.everyMs) + 1) * r.everyMs
 }
 
 // read adds the loads of all replicas up.
@@ -48,7 +43,7 @@ func (r *reported) read() {
 
 // loads returns what is known of the first workers; those that have not been polled have nothing to do.
 func (r *reported) loads(workers int) workerLoads {
-	if r.everyMs == 0 {
+	if r.clock.EveryMs == 0 {
 		r.read()
 	}
 	idle := make([]int64, max(0, workers-len(r.polled.requests)))

@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"math"
 	"slices"
 
 	"dynosim/gocore/kvcache"
@@ -61,21 +60,19 @@ func (l *loads) add(worker, requests int, tokens int64) {
 
 // reports are the loads of workers as all routers of a pool can poll them.
 type reports struct {
-	everyMs float64
-	nextMs  float64 // of the next poll; the first one is at time 0
-	now     loads
-	polled  loads
+	clock  router.PollClock
+	now    loads
+	polled loads
 }
 
 // poll brings what was polled up to date. It must be called before the loads of this instant change: nothing has
 // changed since the last call, so that the polls in between all saw the same.
 func (r *reports) poll(nowMs float64) {
-	if nowMs < r.nextMs {
+	if !r.clock.Due(nowMs) {
 		return
 	}
 	r.polled.requests = append(r.polled.requests[:0], r.now.requests...)
 	r.polled.tokens = append(r.polled.tokens[:0], r.now.tokens...)
-	r.nextMs = (math.Floor(nowMs/r.everyMs) + 1) * r.everyMs
 }
 
 // pool is the router of one pool of workers that follows a rule. It implements [router.Elastic].
@@ -113,7 +110,7 @@ func newPool(make func(router.Options) rule, o router.Options) *pool {
 		p.replicas = append(p.replicas, replica{rule: make(o)})
 	}
 	if o.Settings.Given("metrics_interval_ms") {
-		p.reports = &reports{everyMs: o.Settings.Float("metrics_interval_ms")}
+		p.reports = &reports{clock: router.PollClock{EveryMs: o.Settings.Float("metrics_interval_ms")}}
 	}
 	workers := []int{}
 	for id := range o.Workers {
