@@ -91,11 +91,10 @@ def test_pools_that_grow(trace: str) -> None:
             "scheduler: got vllm-0.28, want the same as in prefill_engine_args",
         ),
         (
-            {**PREFILL, "async_scheduling": True},
-            DECODE,
-            "async_scheduling: got true, want false, or it left out, on prefill workers",
+            PREFILL,
+            {**DECODE, "prefill_schedule_interval": 2},
+            "prefill_schedule_interval: got 2, want 1 on decode workers with scheduler vllm",
         ),
-        (PREFILL, {**DECODE, "dp_size": 2}, "dp_size: got 2, want 1 on decode workers with scheduler vllm"),
         (
             {**PREFILL, "kv_transfer_bandwidth": 64},
             DECODE,
@@ -113,13 +112,63 @@ def test_refused(cli: Cli, prefill: dict[str, Any], decode: dict[str, Any], mess
     assert message in refused(cli(*TINY, "--router-mode", "round_robin", *pools))
 
 
-def test_faults_are_refused(cli: Cli, folder: Path) -> None:
-    (folder / "faults.jsonl").write_text('{"at_s": 1, "kind": "crash", "worker": "decode:0"}\n')
-    pools = ["--prefill-engine-args", json.dumps(PREFILL), "--decode-engine-args", json.dumps(DECODE)]
-    for option in (["--faults", "faults.jsonl"], ["--client-timeout-ms", "500"]):
-        message = refused(cli(*TINY, "--router-mode", "round_robin", *pools, *option))
-        assert "scheduler: got vllm-0.33, want dynamo with " in message
-        assert "and two pools" in message
+def test_asynchronous_passes(folder: Path) -> None:
+    """A pass is composed when the one before it starts: a load that ends while others decode is noticed later."""
+    long = write_trace(folder / "long.jsonl", [row(0, 64, 40, [1, 2, 3, 4]), row(60, 64, 40, [5, 6, 7, 8])])
+    ample = {"num_gpu_blocks": 64}
+    ahead = {**ample, "async_scheduling": True}
+    plain = replay(long, PREFILL | ample, decode_engine_args=DECODE | ample).requests
+    columns = replay(long, PREFILL | ahead, decode_engine_args=DECODE | ahead).requests
+    assert columns["first_token_ms"][0] == plain["first_token_ms"][0]  # alone: nothing is composed ahead of it
+    assert columns["destination_activated_ms"][1] > plain["destination_activated_ms"][1] - 20
+    assert columns["first_token_ms"][1] > plain["first_token_ms"][1] + 5
+
+
+def test_ranks_of_both_pools(trace: str) -> None:
+    """Each rank has a pool and a link of its own, so no prompt waits for another one; passes are common."""
+    ranks = {"dp_size": 2, "dp_routing": "round_robin"}
+    report = replay(trace, PREFILL | ranks, decode_engine_args=DECODE | ranks)
+    columns = report.requests
+    assert columns["prefill_dp_rank"].tolist() == [0, 1, 0]
+    assert columns["dp_rank"].tolist() == [0, 0, 1]  # in the order of the ranks that end a pass together
+    assert columns["source_held_ms"][:2].tolist() == pytest.approx([17.474885, 34.94977])
+    assert columns["destination_activated_ms"][:2].tolist() == pytest.approx([57.474885, 74.94977])
+    assert 0 < report["rank_wait_share"] < 1
+
+
+def test_a_lost_prefill_worker_takes_its_prompts_along(trace: str) -> None:
+    """At 40 ms the first prompt is on its way, and so lost with its worker; the other one computes it again."""
+    crash = [{"kind": "crash", "at_ms": 40, "target": "prefill:0"}]
+    report = replay(trace, PREFILL, num_prefill_workers=2, faults=crash, migration_limit=1)
+    columns = report.requests
+    assert report["completed_requests"] == 3
+    assert report["migrated_requests"] == 2  # those of worker 0: the first and the third
+    assert columns["prefill_worker_idx"].tolist() == [1, 1, 1]
+    assert columns["source_held_ms"][0] > 40
+    alone = replay(trace, PREFILL, num_prefill_workers=2, faults=crash)
+    assert alone["failed_requests"] == 2
+
+
+def test_a_lost_decode_worker_leaves_a_lease_behind(folder: Path) -> None:
+    """The KV of a prompt that was never read is kept for 30 s, and its worker has no room for another one."""
+    rows = [row(0, 112, 2, [1, 2, 3, 4, 5, 6, 7]), row(100, 112, 2, [11, 12, 13, 14, 15, 16, 17])]
+    long = write_trace(folder / "long.jsonl", rows)
+    crash = [{"kind": "crash", "at_ms": 30, "target": "decode:0"}]
+    report = replay(long, PREFILL, num_decode_workers=2, faults=crash, migration_limit=1)
+    columns = report.requests
+    assert report["completed_requests"] == 2
+    assert columns["prefill_admit_ms"].max() > 30_000
+    assert replay(long, PREFILL, num_decode_workers=2).requests["prefill_admit_ms"].max() < 200
+
+
+def test_slow_links(trace: str) -> None:
+    slow = [{"kind": "link_slow", "at_ms": 0, "factor": 2, "duration_ms": 57.474885}]
+    columns = replay(trace, PREFILL, faults=slow).requests
+    # Half of the first transfer is over when the link is as fast as before; the second one waits for the first.
+    assert columns["destination_activated_ms"][:2].tolist() == pytest.approx([77.474885, 117.474885])
+    down = [{"kind": "link_down", "at_ms": 20, "duration_ms": 100}]
+    columns = replay(trace, PREFILL, faults=down).requests
+    assert columns["destination_activated_ms"][0] == pytest.approx(57.474885 + 100)
 
 
 def test_live_workers_are_refused(cli: Cli) -> None:

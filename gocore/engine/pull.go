@@ -20,13 +20,14 @@ type Puller interface {
 	// and between Coast and Settle, too.
 	Transferred(id RequestID, atMs float64)
 
-	// TransferredInPass tells a decode worker that the KV of a request has come when the pass started that has asked for it. It
-	// must be called right after that pass was run.
-	TransferredInPass(id RequestID)
+	// Instantly sets what tells, when a decode worker asks for the KV of a request, whether the transfer takes no time: then it has
+	// ended when the pass starts that has asked for it, and Transferred is not called.
+	Instantly(is func(id RequestID) bool)
 }
 
 // Load is a prompt whose KV a decode worker has asked for.
 type Load struct {
 	ID     RequestID
 	Blocks int // to be transferred, the last one of the prompt always among them
+	Rank   int // the data-parallel rank that has asked, from 0
 }

@@ -182,10 +182,6 @@ func checkHandoff(o *strictjson.Object, s namedScheduler) error {
 	}
 	where := fmt.Sprintf(" on %s workers with scheduler %s, whose hand-offs are not proven otherwise", t, s.name)
 	switch {
-	case async(o):
-		return mismatch(o, "async_scheduling", "false, or it left out,"+where)
-	case o.Int("dp_size") > 1:
-		return mismatch(o, "dp_size", "1"+where)
 	case o.Int("prefill_schedule_interval") > 1:
 		return mismatch(o, "prefill_schedule_interval", "1"+where)
 	case len(o.Objects("kv_cache_groups")) > 1:

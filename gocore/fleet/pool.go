@@ -84,6 +84,9 @@ func (p *Pool) start(i int) {
 	switch {
 	case p.fleet.inOrder:
 		w.puller = w.Engine.(engine.Puller)
+		if p.Role == engine.Decode {
+			w.puller.Instantly(func(id engine.RequestID) bool { return p.fleet.instantly(id, i) })
+		}
 	case p.Role == engine.Prefill:
 		w.source = w.Engine.(engine.Source)
 	case p.Role == engine.Decode:

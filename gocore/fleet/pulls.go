@@ -20,7 +20,9 @@ import (
 type pulls struct {
 	pair
 	states  []pullState // by request
-	ready   []computed  // at this instant: prompts that no decode worker has been chosen for
+	moving  []move      // the transfers that are asked for, with faults
+	later   map[engine.RequestID]func(p *Pool, i int)
+	ready   []computed // at this instant: prompts that no decode worker has been chosen for
 	lanes   map[lane]float64
 	blockMs float64 // of a transfer
 	delayMs float64 // from the prefill router to the scheduler of the worker
@@ -29,8 +31,13 @@ type pulls struct {
 // pullState is where a request is: on which workers, or unassigned.
 type pullState struct {
 	prefill, decode int32
-	onWay           bool // to the scheduler of the prefill worker
-	asked, loading  bool // its decode worker has asked for its KV; that is on its way
+	prefillRank     int32
+	onWay           bool    // to the scheduler of the prefill worker
+	asked, loading  bool    // its decode worker has asked for its KV; that is on its way
+	keeps, landed   bool    // its prefill worker keeps its KV; its decode worker has it
+	leased          bool    // its decode worker is lost: its KV is kept until a lease runs out
+	due             int64   // with faults, the event that waits for it
+	heldMs, joinMs  float64 // with faults: when its prompt was computed, and when its decode worker has accepted it
 }
 
 // computed is a prompt that a prefill worker has computed.
@@ -39,14 +46,15 @@ type computed struct {
 	worker int
 }
 
-// lane is the link between two workers.
-type lane struct{ prefill, decode int32 }
+// lane is the link between two workers, or a rank of one and a rank of the other.
+type lane struct{ prefill, prefillRank, decode, decodeRank int32 }
 
 var _ flow = (*pulls)(nil)
 
 func newPulls(f *Fleet) *pulls {
 	return &pulls{
 		pair: f.pair(), states: make([]pullState, f.Requests), lanes: map[lane]float64{},
+		later:   map[engine.RequestID]func(p *Pool, i int){},
 		blockMs: f.Transfer.BlockMs(f.pools[1].Args.BlockSize), delayMs: worker.RequestDelayMs(f.pools[0].Args),
 	}
 }
@@ -85,8 +93,13 @@ func (h *pulls) asked(p *Pool, id engine.RequestID) engine.Request {
 }
 
 func (h *pulls) assigned(p *Pool, i int, id engine.RequestID) {
-	if p.accepts(i, id) {
+	switch s := &h.states[id]; {
+	case p.accepts(i, id):
 		h.receive(p, i, id)
+	case p == h.decode && !p.over(id): // it waits until the worker can be reached
+		s.decode = int32(i)
+	case !p.over(id):
+		s.prefill = int32(i)
 	}
 }
 
@@ -94,14 +107,14 @@ func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {
 	h.Recorder.Joined(p, i, id)
 	s := &h.states[id]
 	if p == h.decode {
-		s.decode = int32(i)
+		s.decode, s.joinMs = int32(i), h.nowMs
 		h.add(p, i, id)
 		return
 	}
 	s.prefill = int32(i)
 	if s.onWay = h.delayMs > 0; s.onWay {
 		p.workers[i].onWay++
-		h.push(h.nowMs+h.delayMs, event{pool: transferEnd, index: int32(id)})
+		h.wakeAt(h.nowMs+h.delayMs, id)
 	} else {
 		h.add(p, i, id)
 	}
@@ -116,6 +129,11 @@ func (h *pulls) add(p *Pool, i int, id engine.RequestID) {
 
 // started carries out what a pass that starts now asks for, and makes visible what its worker has given up.
 func (h *pulls) started(p *Pool, i int, pass *engine.Pass) error {
+	if p == h.prefill {
+		for _, a := range pass.Admitted {
+			h.states[a.ID].prefillRank = int32(a.Rank)
+		}
+	}
 	for _, l := range pass.Loads {
 		h.load(i, l)
 	}
@@ -126,7 +144,11 @@ func (h *pulls) started(p *Pool, i int, pass *engine.Pass) error {
 func (h *pulls) load(i int, l engine.Load) {
 	s := &h.states[l.ID]
 	s.asked = true
-	startMs, between := h.nowMs, lane{s.prefill, int32(i)}
+	if h.faults != nil {
+		h.submitLoad(i, l)
+		return
+	}
+	startMs, between := h.nowMs, lane{s.prefill, s.prefillRank, int32(i), int32(l.Rank)}
 	if !h.Transfer.Unlimited {
 		startMs = max(startMs, h.lanes[between])
 	}
@@ -139,57 +161,98 @@ func (h *pulls) load(i int, l engine.Load) {
 	if endMs > h.nowMs {
 		h.Recorder.Step(l.ID, TransferTakes)
 		s.loading = true
-		h.push(endMs, event{pool: transferEnd, index: int32(l.ID)})
+		h.wakeAt(endMs, l.ID)
 		return
 	}
-	h.decode.workers[i].puller.TransferredInPass(l.ID)
 	h.landed(l.ID)
 }
 
-// transferred ends a transfer that took time, or the way of a request to the scheduler of its prefill worker.
+// instantly reports whether decode worker i has the KV of a request as soon as it asks for it.
+func (f *Fleet) instantly(id engine.RequestID, i int) bool {
+	h := f.flow.(*pulls)
+	return h.blockMs == 0 && (f.faults == nil || f.faults.LinkRate(int(h.states[id].prefill), i) > 0)
+}
+
+// wakeAt has something happen to a request later: see transferred.
+func (h *pulls) wakeAt(atMs float64, id engine.RequestID) {
+	h.push(atMs, event{pool: transferEnd, index: int32(id)})
+	h.states[id].due = h.pushed
+}
+
+// transferred ends a transfer that took time, the way of a request to the scheduler of its prefill worker, or a lease.
 func (h *pulls) transferred(id engine.RequestID) {
 	s := &h.states[id]
-	if s.onWay {
-		s.onWay = false
-		h.prefill.workers[s.prefill].onWay--
-		if h.prefill.over(id) {
-			h.left(id)
-		} else {
-			h.add(h.prefill, int(s.prefill), id)
-		}
+	s.due = none
+	switch {
+	case s.onWay:
+		h.arrived(id)
+		return
+	case s.leased:
+		s.leased = false
+		h.giveUp(id)
 		return
 	}
 	s.loading = false
 	i := int(s.decode)
+	h.endMove(id)
+	h.halt(h.decode, i)
 	if h.decode.over(id) {
-		h.takeBack(h.decode, i, id)
 		h.giveUp(id)
+		if h.faults == nil {
+			h.takeBack(h.decode, i, id)
+		} else if forget := h.later[id]; forget != nil {
+			delete(h.later, id)
+			forget(h.decode, i)
+		}
 		return
 	}
-	h.halt(h.decode, i)
 	h.decode.workers[i].puller.Transferred(id, h.nowMs)
 	h.decode.updateReady(i)
 	h.landed(id)
+}
+
+// arrived has a request come to the scheduler of its prefill worker.
+func (h *pulls) arrived(id engine.RequestID) {
+	s := &h.states[id]
+	s.onWay = false
+	w := &h.prefill.workers[s.prefill]
+	if w.Engine == nil {
+		return
+	}
+	w.onWay--
+	if h.prefill.over(id) {
+		h.left(id)
+	} else {
+		h.add(h.prefill, int(s.prefill), id)
+	}
 }
 
 // landed tells the prefill worker that the KV of a request is where it is needed.
 func (h *pulls) landed(id engine.RequestID) {
 	h.Recorder.Step(id, Transferred)
 	h.Recorder.Step(id, Activated)
+	h.states[id].landed = true
 	h.giveUp(id)
 }
 
-// giveUp tells the prefill worker of a request that nobody needs its KV there any more.
+// giveUp tells the prefill worker of a request that its KV is not needed there any more. A lost worker has none.
 func (h *pulls) giveUp(id engine.RequestID) {
 	i := int(h.states[id].prefill)
-	h.prefill.workers[i].puller.Transferred(id, h.nowMs)
-	h.prefill.updateReady(i)
+	if w := &h.prefill.workers[i]; w.Engine != nil && h.states[id].keeps {
+		w.puller.Transferred(id, h.nowMs)
+		h.prefill.updateReady(i)
+	}
 }
 
 // released makes visible that a prefill worker has given up what it kept.
 func (h *pulls) released(ids []engine.RequestID) error {
 	for _, id := range ids {
-		h.Recorder.Step(id, Released)
+		h.states[id].keeps = false
+		if h.prefill.over(id) && h.faults != nil {
+			h.Recorder.Left(h.prefill, id)
+		} else {
+			h.Recorder.Step(id, Released)
+		}
 		admitted, err := h.prefill.router.Free(int32(id), h.nowMs)
 		h.left(id)
 		if err := h.admitted(h.prefill, admitted, err); err != nil {
@@ -216,6 +279,7 @@ func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 			continue
 		}
 		h.begin(id, 1)
+		h.states[id].keeps, h.states[id].heldMs = true, h.nowMs
 		h.Recorder.Step(id, SourceHeld)
 		h.ready = append(h.ready, computed{id, i})
 	}
@@ -264,13 +328,17 @@ func (h *pulls) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) 
 	p, i := h.prefill, int(s.prefill)
 	if h.open[id] > 1 || s.asked || s.decode != unassigned { // the prompt has been computed
 		p, i = h.decode, int(s.decode)
-		if !s.asked {
+		if h.faults != nil {
+			h.abandon(id)
+		} else if !s.asked {
 			h.giveUp(id)
 		}
 	}
 	switch {
 	case i == unassigned:
 		h.left(id)
+	case s.loading && h.faults != nil:
+		h.later[id] = forget
 	case !s.onWay && !s.loading:
 		h.halt(p, i)
 		forget(p, i)
@@ -280,11 +348,8 @@ func (h *pulls) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) 
 
 func (h *pulls) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }
 
-// Workers look for themselves what can go on. Faults are refused before a run.
+// Workers look for themselves what can go on.
 
-func (h *pulls) idle(*Worker)                            {}
-func (h *pulls) freed(*Pool, int)                        {}
-func (h *pulls) transfers(engine.RequestID, int64) bool  { return true }
-func (h *pulls) retime()                                 {}
-func (h *pulls) unblock() bool                           { return false }
-func (h *pulls) needs(engine.RequestID, *Pool, int) bool { return true }
+func (h *pulls) idle(*Worker)     {}
+func (h *pulls) freed(*Pool, int) {}
+func (h *pulls) unblock() bool    { return false }

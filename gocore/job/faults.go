@@ -21,11 +21,6 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	if first < 0 {
 		return nil, nil
 	}
-	if name := d.ownScheduler(); d.disaggregated && name != "" {
-		return nil, &strictjson.FieldError{
-			Field: "scheduler", Got: name, Want: "dynamo with " + faultOptions[first] + " and two pools: what faults do to hand-offs by the engine's own rules is not known",
-		}
-	}
 	if d.args.HostCache.Shared {
 		return nil, &strictjson.FieldError{
 			Field: "host_cache.shared", Got: "true", Want: "false with " + faultOptions[first] + ": what becomes of copies of a lost worker is not known",

@@ -319,7 +319,7 @@ func (r *run) resources(e ended) report.Resources {
 		Scheduler:            r.deployment.ownScheduler(),
 		HostTier:             r.deployment.args.HostCache.Blocks > 0,
 		HostBlockBytes:       r.deployment.args.HostCache.TokenBytes * r.deployment.args.BlockSize,
-		Ranks:                !r.deployment.disaggregated && r.deployment.args.VLLM.Ranks > 1,
+		Ranks:                r.deployment.ranked(),
 		Groups:               r.deployment.args.LayerGroups().Beside > 0,
 		WallMs:               float64(e.wall.Nanoseconds()) / 1e6,
 		GPUHourPrice:         r.gpuHourPrice,

@@ -100,7 +100,7 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 	d := r.deployment
 	cfg := journal.Config{
 		Requests: r.workload.Len(),
-		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs, Ranked: !d.disaggregated && d.args.VLLM.Ranks > 1,
+		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs, Ranked: d.ranked(),
 		Hosted:  d.args.HostCache.Blocks > 0,
 		Grouped: d.args.LayerGroups().Beside > 0,
 		Name:    r.nameInTimeline,

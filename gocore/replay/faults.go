@@ -200,7 +200,9 @@ func (f *faultRun) hooks(pool int) *fleet.Hooks {
 
 // recall takes an attempt that is over back from routers and workers.
 func (f *faultRun) recall(id engine.RequestID) error {
-	return f.fleet.Recall(id, int(f.attempts[id].worker), func(p *fleet.Pool, i int) { f.forget(f.pools[len(f.pools)-1], i, id) })
+	return f.fleet.Recall(id, int(f.attempts[id].worker), func(p *fleet.Pool, i int) {
+		f.forget(f.pools[slices.IndexFunc(f.pools, func(s *faultyPool) bool { return s.Pool == p })], i, id)
+	})
 }
 
 // emitter returns the worker that emits the tokens of an attempt, if it has one.
@@ -439,7 +441,7 @@ func (f *faultRun) cutWorker(pool, i int) {
 	switch {
 	case len(w.Coast) > 0:
 		endsMs := w.Settle(len(w.Coast))
-		f.follow(i, w.Engine)
+		f.follow(s.Role, i, w.Engine)
 		f.collector.Coast(i, endsMs)
 		f.collector.CoastParts(i, endsMs, w.CoastHostMs())
 		f.Journal.Coast(s.Role, i, w.Engine, endsMs)

@@ -199,6 +199,7 @@ func clonePass(p *engine.Pass) *engine.Pass {
 	kept.Admitted, kept.Started, kept.Bursts = slices.Clone(p.Admitted), slices.Clone(p.Started), slices.Clone(p.Bursts)
 	kept.Singles = slices.Clone(p.Singles)
 	kept.Finished, kept.Held, kept.Rejected = slices.Clone(p.Finished), slices.Clone(p.Held), slices.Clone(p.Rejected)
+	kept.Loads, kept.Released, kept.ReleasedAtStart = slices.Clone(p.Loads), slices.Clone(p.Released), slices.Clone(p.ReleasedAtStart)
 	kept.Signals = slices.Clone(p.Signals)
 	kept.KVEvents = cloneEvents(p.KVEvents)
 	kept.Parts = p.Parts.Clone()

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPulls runs random workloads whose hand-offs follow vLLM's own rules: whatever the pools and routers, every request ends, no
-// worker takes more blocks than it has or keeps any, nothing happens before what it needs, and decode workers that run ahead change
+// worker takes more blocks than it has or keeps any, with asynchronous passes and ranks, too, nothing happens before what it needs, and decode workers that run ahead change
 // nothing, to the last bit.
 func TestPulls(t *testing.T) {
 	seeds := uint64(600)
@@ -24,6 +24,13 @@ func TestPulls(t *testing.T) {
 		run := func(stepwise bool) string {
 			d := drawnRun{seed: seed, stepwise: stepwise, own: "vllm", log: &strings.Builder{}}
 			cfg := d.disaggregated(t)
+			for _, args := range []*engineargs.Args{&cfg.Disagg.Prefill, &cfg.Disagg.Decode} {
+				args.VLLM.Async = seed%2 == 1
+			}
+			if seed%3 == 2 {
+				cfg.Disagg.Prefill.VLLM.Ranks, cfg.Disagg.Decode.VLLM.Ranks = 1+int(seed/3%3), 1+int(seed/9%4)
+				cfg.Disagg.Decode.VLLM.RoundRobin = seed/3%2 == 0
+			}
 			setup := cfg.Setup
 			cfg.Setup = func(role engine.Role, worker int) engine.Setup {
 				s := setup(role, worker)

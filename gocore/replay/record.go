@@ -45,7 +45,7 @@ func (r recorder) joined(role engine.Role, i int, id engine.RequestID, sentMs fl
 // PassStarted implements [fleet.Recorder]. Admissions and tokens are recorded at once, even tokens beyond the end of a run that is
 // cut short; with faults, tokens when their pass has ended.
 func (r recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
-	r.follow(i, p.Worker(i).Engine)
+	r.follow(p.Role, i, p.Worker(i).Engine)
 	if r.faults == nil {
 		r.pass(p.Role, i, p.Worker(i).Engine, pass)
 		return
@@ -60,7 +60,13 @@ func (r recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 }
 
 // follow records how the ranks of a worker wait for each other, and what its requests wait for if its cache has several groups.
-func (r *run) follow(i int, e engine.Engine) {
+func (r *run) follow(role engine.Role, i int, e engine.Engine) {
+	if role != engine.Aggregated { // the workers of both pools take turns
+		i *= 2
+	}
+	if role == engine.Decode {
+		i++
+	}
 	if ranks, has := e.(engine.LockstepReporter); has {
 		r.collector.Lockstep(i, ranks.Lockstep())
 	}
@@ -89,7 +95,7 @@ func (r recorder) Coasted(p *fleet.Pool, i int, endsMs []float64) {
 }
 
 func (r recorder) coasted(role engine.Role, i int, w *worker.Worker, endsMs []float64) {
-	r.follow(i, w.Engine)
+	r.follow(role, i, w.Engine)
 	r.collector.Coast(i, endsMs)
 	r.collector.Surplus(w.Surplus())
 	r.Journal.Coast(role, i, w.Engine, endsMs)

@@ -40,7 +40,7 @@ func (r *run) single(setups []engine.Setup) error {
 			if next, ok := r.driver.NextMs(); ok && pass.Waits && r.Concurrency == 0 {
 				pass.Cut(next)
 			}
-			record.follow(0, only.Engine)
+			record.follow(engine.Aggregated, 0, only.Engine)
 			record.pass(engine.Aggregated, 0, only.Engine, pass)
 			if !alive {
 				if next, ok := r.driver.NextMs(); ok && next > r.nowMs {

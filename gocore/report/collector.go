@@ -35,6 +35,8 @@ type Collector struct {
 	longest int                // request, see Within
 	tokens  *tokenLog          // nil unless LogTokens was called
 	ranks   []int32            // by request, -1 before admission; nil unless KeepRanks was called
+	// prefillRanks are those on the workers that compute prompts, if these are others.
+	prefillRanks []int32
 }
 
 // Status says how a request ended.
@@ -148,10 +150,19 @@ func (c *Collector) Worker(id engine.RequestID, worker int) {
 
 // KeepRanks makes rows say on which data-parallel rank of its worker each request ran.
 func (c *Collector) KeepRanks() {
-	c.ranks = make([]int32, len(c.records))
-	for i := range c.ranks {
-		c.ranks[i] = -1
+	c.ranks = unranked(len(c.records))
+	if c.handoffs != nil {
+		c.prefillRanks = unranked(len(c.records))
 	}
+}
+
+// unranked returns the ranks of requests that were not admitted yet.
+func unranked(requests int) []int32 {
+	ranks := make([]int32, requests)
+	for i := range ranks {
+		ranks[i] = -1
+	}
+	return ranks
 }
 
 // Pass records a pass of a worker that emits tokens.
@@ -269,8 +280,8 @@ func (c *Collector) Part(worker int) *Collector {
 		first:       worker,
 		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
-		ranks:       c.ranks,
-		folding:     c.folds(),
+		ranks:       c.ranks, prefillRanks: c.prefillRanks,
+		folding: c.folds(),
 	}
 }
 

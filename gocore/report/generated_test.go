@@ -47,7 +47,7 @@ func TestGeneratedPage(t *testing.T) {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
 	out.WriteString("\n## Columns of runs with data-parallel ranks\n\nWith several [ranks](../ranks.md) per worker rows have this column, too.\n\n| column | meaning |\n|---|---|\n")
-	for _, c := range rankColumns {
+	for _, c := range slices.Concat(rankColumns, prefillRankColumns) {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
 	out.WriteString("\n## Columns of explained runs\n\nWith `--explain` or `attribution=True` rows have these columns, too. The parts of a latency are never negative and add up to it.\n" +

@@ -73,6 +73,9 @@ func (c *Collector) PrefillPass(worker int, p *engine.Pass) {
 	for _, a := range p.Admitted {
 		c.records[a.ID].admit(p.StartMs, a.ReusedTokens)
 		c.handoffs[a.ID].prefill.admit(p.StartMs, a.ReusedTokens)
+		if c.prefillRanks != nil {
+			c.prefillRanks[a.ID] = int32(a.Rank)
+		}
 	}
 }
 

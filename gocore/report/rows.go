@@ -218,17 +218,20 @@ func (rows *Rows) Strings(name string) ([]string, bool) {
 
 // rankColumns are the further keys of rows of workers with several data-parallel ranks.
 var rankColumns = []column{
-	{name: "dp_rank", doc: "Workers with several data-parallel ranks: the rank that computed it.",
+	{name: "dp_rank", doc: "Workers with several data-parallel ranks: the rank that computed it; with two pools that of the decode worker.",
 		int: func(rows *Rows, turn int32, _ *record) int { return int(rows.c.ranks[turn]) }},
 }
 
-// columnsOf returns the columns of rows whose latencies were divided, or were not, in a run with faults or without, on workers
-// with several ranks or one.
-func columnsOf(attributed, faulty, ranked bool) []column {
-	all := columns
-	if ranked {
-		all = slices.Concat(all, rankColumns)
-	}
+// prefillRankColumns are those that two pools have besides.
+var prefillRankColumns = []column{
+	{name: "prefill_dp_rank", doc: "Two pools: the rank of the prefill worker that computed the prompt.",
+		int: func(rows *Rows, turn int32, _ *record) int { return int(rows.c.prefillRanks[turn]) }},
+}
+
+// columnsOf returns the columns of rows whose latencies were divided, or were not, in a run with faults or without, and those of
+// ranks.
+func columnsOf(attributed, faulty bool, ranks []column) []column {
+	all := slices.Concat(columns, ranks)
 	switch {
 	case attributed && faulty:
 		all = slices.Concat(all, partColumnsWithLost)
@@ -243,7 +246,14 @@ func columnsOf(attributed, faulty, ranked bool) []column {
 
 // columns returns those of these rows.
 func (rows *Rows) columns() []column {
-	return columnsOf(rows.c.Attributes(), rows.c.trials != nil, rows.c.ranks != nil)
+	var ranks []column
+	if rows.c.ranks != nil {
+		ranks = rankColumns
+	}
+	if rows.c.prefillRanks != nil {
+		ranks = slices.Concat(ranks, prefillRankColumns)
+	}
+	return columnsOf(rows.c.Attributes(), rows.c.trials != nil, ranks)
 }
 
 func (rows *Rows) find(name string) *column {

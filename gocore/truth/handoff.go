@@ -2,6 +2,7 @@ package truth
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,7 +19,8 @@ import (
 // HandoffCase is a workload of prefill and decode workers and, if it is recorded, what their engines did.
 type HandoffCase struct {
 	ID             string            `json:"id"`
-	Rows           []json.RawMessage `json:"rows"` // of a Mooncake trace
+	Scheduler      string            `json:"scheduler"` // the release that was recorded, "" if all do the same
+	Rows           []json.RawMessage `json:"rows"`      // of a Mooncake trace
 	TraceBlockSize int               `json:"trace_block_size"`
 	Prefill        map[string]any    `json:"prefill_engine"` // engine arguments
 	Decode         map[string]any    `json:"decode_engine"`
@@ -53,6 +55,8 @@ type HandoffRequest struct {
 	TransferEnd   float64 `json:"transfer_end"`
 	Released      float64 `json:"released"`
 	Reused        int     `json:"reused"`
+	PrefillRank   int     `json:"prefill_rank"` // 0 without dp_size
+	Rank          int     `json:"rank"`
 	Admit         float64 `json:"admit"`
 	First         float64 `json:"first"`
 	Last          float64 `json:"last"`
@@ -131,7 +135,8 @@ func (c *HandoffCase) Run(scheduler string) (HandoffResult, error) {
 	if err != nil {
 		return HandoffResult{}, err
 	}
-	slices.SortStableFunc(result.Passes, func(a, b HandoffPass) int { return compareStarts(a, b) })
+	byWorker := prefill.VLLM.Async // passes that are composed ahead are told of in another order than the driver has
+	slices.SortStableFunc(result.Passes, func(a, b HandoffPass) int { return compareStarts(a, b, byWorker) })
 	rows := outcome.Collector.Rows(w)
 	times := func(name string) []float64 { values, _ := rows.Floats(name); return values }
 	counts := func(name string) []int64 { values, _ := rows.Ints(name); return values }
@@ -141,25 +146,26 @@ func (c *HandoffCase) Run(scheduler string) (HandoffResult, error) {
 	prefillAdmit, held, reserved := times("prefill_admit_ms"), times("source_held_ms"), times("destination_reserved_ms")
 	activated, released, admit := times("destination_activated_ms"), times("source_released_ms"), times("decode_admit_ms")
 	first, last := times("first_token_ms"), times("last_token_ms")
+	ranks, ranked := rows.Ints("dp_rank")
+	prefillRanks, _ := rows.Ints("prefill_dp_rank")
 	for i := range rows.Len() {
 		result.Requests = append(result.Requests, HandoffRequest{
 			Row: int(row[i]), PrefillWorker: int(prefillWorker[i]), PrefillAdmit: prefillAdmit[i], PrefillReused: int(prefillReused[i]),
 			PrefillEnd: held[i], DecodeWorker: int(decodeWorker[i]), LoadAt: reserved[i], TransferEnd: activated[i],
 			Released: released[i], Reused: int(reused[i]), Admit: admit[i], First: first[i], Last: last[i], Tokens: int(tokens[i]),
 		})
+		if ranked {
+			result.Requests[i].Rank, result.Requests[i].PrefillRank = int(ranks[i]), int(prefillRanks[i])
+		}
 	}
 	return result, nil
 }
 
-func compareStarts(a, b HandoffPass) int {
-	switch {
-	case a.Pass[0] < b.Pass[0]:
-		return -1
-	case a.Pass[0] > b.Pass[0]:
-		return 1
-	default:
-		return 0
+func compareStarts(a, b HandoffPass, byWorker bool) int {
+	if order := cmp.Compare(a.Pass[0], b.Pass[0]); order != 0 || !byWorker {
+		return order
 	}
+	return cmp.Or(cmp.Compare(b.Worker[:1], a.Worker[:1]), cmp.Compare(len(a.Worker), len(b.Worker)), cmp.Compare(a.Worker, b.Worker))
 }
 
 // add notes a pass, unless nothing happened in it.

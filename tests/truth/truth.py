@@ -10,9 +10,9 @@ ranks the same as data-parallel ranks that run their passes together. Both sides
 every request and every pass must agree, of ranks every request and its rank. The first difference is shrunk to as few
 rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if there is.
 
-The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain, groups or host, of SGLang
-plain, small, mixed, host or window); by default they take turns. Mode async stands for vLLM's asynchronous and
-SGLang's overlap scheduling.
+The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain, groups or host, of handoff
+handoff or ranks, of SGLang plain, small, mixed, host or window); by default they take turns. Mode async stands for
+vLLM's asynchronous and SGLang's overlap scheduling.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ENGINES = [
         "decodes, blocks, tokens, preempted",
         keys=[
             *("prefill_worker", "prefill_admit", "prefill_end", "decode_worker", "load_at", "transfer_end", "released"),
-            *("admit", "first", "last", "tokens"),
+            *("admit", "first", "last", "tokens", "prefill_rank", "rank"),
         ],
         reused=["prefill_reused", "reused"],
         totals=["num_prefill_passes", "num_decode_passes", "prefill_peak", "decode_peak", "preemptions"],

@@ -77,8 +77,8 @@ def hybrid_case(rng: random.Random, number: int, asynchronous: bool, release: st
 
 
 def handoff_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
-    """A workload of prefill and decode workers, which are synchronous. Pools of decode workers are often tight."""
-    del asynchronous, release
+    """A workload of prefill and decode workers. Pools of decode workers are often tight."""
+    del release
     block = rng.choice([1, 4, 16, 16, 32, 64])
     per_hash = _tokens_per_hash(rng, block * rng.choice([1, 1, 2, 4]))
     rows = _rows(rng, rng.choice([1, 5, 10, 20, 40, 80]), per_hash)
@@ -104,8 +104,18 @@ def handoff_case(rng: random.Random, number: int, asynchronous: bool, release: s
         "num_decode_workers": rng.randint(1, 3),
         "kv_transfer_ms_per_block": rng.choice([0.0, 0.05, 0.5, 3.0, 20.0]),
         "kv_transfer_lanes": rng.choice(["pair", "unlimited"]),
-        "vllm": {},
+        "vllm": {"async_scheduling": asynchronous},
     }
+
+
+def handoff_ranks_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """Prefill and decode workers of which at least one kind has data-parallel ranks."""
+    case = handoff_case(rng, number, asynchronous, release)
+    case["num_prefill_workers"], case["num_decode_workers"] = rng.randint(1, 2), rng.randint(1, 2)
+    sizes = rng.choice([(1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (3, 3), (8, 4)])
+    for side, ranks in zip(("prefill_engine", "decode_engine"), sizes, strict=True):
+        case[side] |= {"dp_size": ranks, "dp_routing": rng.choice(["vllm", "vllm", "round_robin"])}
+    return case
 
 
 def ranks_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
@@ -272,7 +282,7 @@ SGLANG_KINDS = {
     "window": sglang_window_case,
 }
 VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
-HANDOFF_KINDS = {"handoff": handoff_case}
+HANDOFF_KINDS = {"handoff": handoff_case, "ranks": handoff_ranks_case}
 RANKS_KINDS = {"ranks": ranks_case}
 
 

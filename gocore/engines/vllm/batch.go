@@ -25,6 +25,7 @@ type batch struct {
 	durations durations
 	work      engine.Phases
 	explained *engine.Parts // nil unless passes are to be explained
+	noticed   []ending      // transfers that had ended when the batch was composed, which takes effect when it ends
 	// With a tier of host memory: when the pass starts, which may have to wait for copies, or ends if it only waits.
 	startMs float64
 }
@@ -70,6 +71,7 @@ func (s *Scheduler) compose() *batch {
 	}
 	s.steady.enter(b)
 	s.measure(b)
+	s.notice(b)
 	s.explainLost(b)
 	s.composing = nil
 	return b
@@ -83,7 +85,9 @@ func (s *Scheduler) newBatch() *batch {
 		explained = engine.NewParts(s.parts != nil)
 	}
 	explained.Reset()
-	*b = batch{number: s.composed, ends: b.ends[:0], emitting: b.emitting[:0], explained: explained}
+	*b = batch{
+		number: s.composed, ends: b.ends[:0], emitting: b.emitting[:0], noticed: b.noticed[:0], explained: explained,
+	}
 	return b
 }
 
@@ -125,6 +129,7 @@ func (s *Scheduler) decodeMs(count, context, blocks int) float64 {
 
 // deliver gives every request of a batch that is due one its token, and lets those go that have their last one.
 func (s *Scheduler) deliver(b *batch) {
+	s.giveBackLost()
 	s.out.EndMs = s.startOf(b) + b.durations.prefillMs
 	s.out.Scheduled = b.scheduled
 	s.work = b.work
@@ -231,7 +236,7 @@ func (s *Scheduler) forget(r *sequence) { s.spareSequences.Put(r) }
 // Cancel implements [engine.Engine]. The pass in flight takes as long as it would have taken.
 func (s *Scheduler) Cancel(id engine.RequestID) {
 	s.pulls.awake = true
-	s.pulls.ended = slices.DeleteFunc(s.pulls.ended, func(e ending) bool { return e.id == id })
+	s.overlook(id)
 	if r, ok := s.pulls.kept.Take(id); ok {
 		s.release(r)
 		s.forget(r)

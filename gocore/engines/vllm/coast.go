@@ -37,7 +37,7 @@ func (s *Scheduler) merelyDecodes() bool {
 	if s.rules.Async && (s.flying == nil || s.flying.steady != t.size || s.flying.tokens() != t.size || s.flying.durations.prefillCount > 0) {
 		return false
 	}
-	if len(s.pulls.ended) > 0 || s.offload != nil && !s.offload.quiet() {
+	if s.hears() || s.offload != nil && !s.offload.quiet() {
 		return false
 	}
 	return len(s.running) >= s.rules.MaxActiveSeqs || !s.pulls.mayRun() && (s.waiting.Len() == 0 || s.headWaits)
@@ -114,7 +114,8 @@ func (s *Scheduler) Settle(passes int) {
 		b := s.flying
 		b.explained.Reset()
 		*b = batch{
-			number: s.composed, steady: t.size, scheduled: t.size, ends: b.ends[:0], emitting: b.emitting[:0], explained: b.explained,
+			number: s.composed, steady: t.size, scheduled: t.size, ends: b.ends[:0], emitting: b.emitting[:0], noticed: b.noticed[:0],
+			explained: b.explained,
 		}
 		b.durations.context = t.context
 		s.measure(b)

@@ -29,8 +29,11 @@ func (s *Scheduler) serveRunning(b *batch) (budget int) {
 		}
 		s.trim(r)
 		for computed := r.computed; !s.take(r, computed+tokens); {
+			if s.sparesFromPreemption(s.running[len(s.running)-1]) {
+				return budget
+			}
 			if s.preemptLast(b) == r {
-				if i == 0 && len(s.pulls.held) == 0 { // what loads gives its blocks back one day
+				if i == 0 && len(s.pulls.held)+len(s.pulls.lost) == 0 { // these give their blocks back one day
 					r.tried(computed)
 				}
 				return budget
@@ -89,7 +92,7 @@ func (s *Scheduler) preemptLast(b *batch) *sequence {
 	if s.offload != nil {
 		s.offload.preempted(r)
 	}
-	s.release(r)
+	s.lose(r)
 	r.status, r.computed = preempted, 0
 	s.waiting.PushFront(r)
 	if s.parts != nil {

@@ -90,9 +90,9 @@ func (g *Group) Add(req engine.Request) {
 
 // RunPass implements [engine.Engine].
 func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
-	g.deliver(nowMs)
+	g.passEnded(nowMs)
 	g.begin(nowMs)
-	if g.Requests() == 0 {
+	if g.Requests() == 0 && !g.hears() {
 		return &g.out, true
 	}
 	for i := range g.ranks {
@@ -102,8 +102,7 @@ func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		}
 		r.inbox = r.inbox[:0]
 	}
-	g.next(nowMs)
-	if g.args.VLLM.Async {
+	if served := g.next(nowMs); served && g.args.VLLM.Async {
 		g.composeAhead(nowMs)
 	}
 	g.run()
@@ -120,26 +119,32 @@ func (g *Group) begin(nowMs float64) {
 	}
 }
 
-// next sets the batch of each rank for the pass that starts now. A pass in which requests are only preempted takes no time;
-// the next one follows at the same instant.
-func (g *Group) next(nowMs float64) {
+// next sets the batch of each rank for the pass that starts now, and reports whether it serves any request. A pass in which requests
+// are only preempted, or ends of transfers noticed, takes no time; the next one follows at the same instant.
+func (g *Group) next(nowMs float64) (served bool) {
 	if g.inFlight {
 		for i := range g.ranks {
 			g.ranks[i].batch = g.ranks[i].flying
 		}
-		return
+		return true
 	}
 	for {
 		g.report(nowMs)
-		served, preempted := false, false
 		for i := range g.ranks {
 			r := &g.ranks[i]
 			r.batch = r.composeIn(g.number.pass)
 			served = served || !r.batch.empty()
-			preempted = preempted || r.batch.preempted > 0
 		}
-		if served || !preempted {
+		trail, some := g.applyLate()
+		if served {
 			break
+		}
+		again := g.again(trail, some)
+		if !again {
+			g.sleep()
+		}
+		if !again || g.asks() { // other workers hear first of what it has asked for
+			return false
 		}
 		for i := range g.ranks {
 			g.ranks[i].discard(g.ranks[i].batch, nowMs)
@@ -151,6 +156,7 @@ func (g *Group) next(nowMs float64) {
 		g.report(nowMs)
 		g.number.pass++
 	}
+	return true
 }
 
 // composeAhead composes the pass after the one that starts now.
@@ -175,6 +181,7 @@ func (g *Group) run() {
 		ahead := r.flying
 		r.flying = r.batch
 		r.deliver(r.batch)
+		r.land(r.batch)
 		if emits && r.batch.tokens() == 0 {
 			r.emittingPasses++ // requests that emit again later begin another run of tokens
 		}
@@ -182,7 +189,8 @@ func (g *Group) run() {
 		r.batch, r.flying = nil, nil
 		if g.inFlight {
 			r.flying = ahead
-		} else if g.args.VLLM.Async {
+		} else if ahead != nil {
+			r.setAside(ahead)
 			r.discard(ahead, r.out.EndMs)
 		}
 		r.finished, r.atEnd = len(r.out.Finished), r.load()
@@ -209,6 +217,7 @@ func (g *Group) merge() {
 		g.out.Preempted += p.Preempted
 		g.out.Started = append(g.out.Started, p.Started...)
 		g.out.Finished = append(g.out.Finished, p.Finished...)
+		g.mergePulls(i, p)
 		g.out.Rejected = append(g.out.Rejected, p.Rejected...)
 		g.out.Signals = append(g.out.Signals, p.Signals...)
 		g.events.add(g.holders, p.KVEvents)
@@ -245,6 +254,12 @@ func (r *rank) busyUntil(startMs float64) float64 {
 
 // Lockstep implements [engine.LockstepReporter].
 func (g *Group) Lockstep() engine.Lockstep { return g.lockstep }
+
+// passEnded delivers the results of the last pass, as another one follows. A shell may have had it end earlier than it was said to.
+func (g *Group) passEnded(nowMs float64) {
+	g.endMs = min(g.endMs, nowMs)
+	g.deliver(nowMs)
+}
 
 // deliver lets the front end know of the results of a pass that has ended by now.
 func (g *Group) deliver(nowMs float64) {
@@ -297,7 +312,7 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 		if len(r.inbox) > 0 {
 			return nil
 		}
-		if r.Scheduler.Requests() == 0 && (r.flying == nil || r.flying.empty()) {
+		if r.idles() {
 			continue
 		}
 		if !r.merelyDecodes() || g.args.VLLM.PrefillInterval > 1 && r.waiting.Len() > 0 {
@@ -308,7 +323,7 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 	if len(g.coasts) == 0 {
 		return nil
 	}
-	g.deliver(nowMs)
+	g.passEnded(nowMs)
 	g.coastEnds, g.coastWait, g.coastAtMs = g.coastEnds[:0], g.coastWait[:0], nowMs
 	for atMs := nowMs; atMs < untilMs; {
 		endMs, busyMs := atMs, 0.0

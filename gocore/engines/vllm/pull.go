@@ -7,6 +7,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engines/internal/roster"
 	"dynosim/gocore/engines/internal/transit"
+	"dynosim/gocore/kvcache/paged"
 )
 
 // Hand-offs by vLLM's own rules (engine.Puller), those of its NixlConnector. A prefill worker keeps the blocks of a request that is
@@ -19,19 +20,34 @@ import (
 // loaded prompt is computed on the decode worker, and gives the first token of the answer. A request that is preempted there
 // computes what it lost; nothing is loaded twice.
 
+// What a worker does is told by passes. A transfer that has ended is noticed when a batch is composed, and takes effect when the
+// results of that batch are there. With asynchronous scheduling a batch is composed when the one before it starts, and an empty one that
+// was composed ahead is only waited for after the next one has been composed.
+
 // pulls is what a scheduler knows of the hand-offs that it takes part in.
 type pulls struct {
 	awake bool                           // something has happened since a pass was composed in which nothing could run
-	ended []ending                       // transfers that have ended, which no pass has noticed yet
+	ended []ending                       // transfers that have ended, which no batch has noticed yet
+	late  []ending                       // those that an empty batch has noticed which was composed ahead
+	trail bool                           // there is such a batch, whose results are there after the next composition
+	lost  []lostBlocks                   // of requests that were preempted while a batch in flight computes tokens for them
 	kept  transit.Sources[*sequence]     // on a prefill worker
 	held  []*sequence                    // on a decode worker: those that load, and those that have loaded and do not run yet
 	loads map[engine.RequestID]*sequence // those of them that load
+	// instantly reports whether a transfer takes no time; nil if each takes some.
+	instantly func(id engine.RequestID) bool
 }
 
 // ending is the end of a transfer.
 type ending struct {
 	id   engine.RequestID
 	atMs float64
+}
+
+// lostBlocks are those of a preempted request, which go when the batch in flight has ended.
+type lostBlocks struct {
+	registered   []paged.Slot
+	unregistered int
 }
 
 // pulled is what a request keeps of its load.
@@ -44,8 +60,11 @@ type pulled struct {
 var _ engine.Puller = (*Scheduler)(nil)
 
 // Awake implements [engine.Puller].
-func (s *Scheduler) Awake() bool {
-	return s.pulls.awake && (s.Requests() > 0 || len(s.pulls.ended) > 0)
+func (s *Scheduler) Awake() bool { return s.pulls.awake && (s.Requests() > 0 || s.hears()) }
+
+// hears reports whether transfers have ended that have had no effect yet.
+func (s *Scheduler) hears() bool {
+	return len(s.pulls.ended) > 0 || len(s.pulls.late) > 0 || s.flying != nil && len(s.flying.noticed) > 0
 }
 
 // Transferred implements [engine.Puller].
@@ -54,38 +73,57 @@ func (s *Scheduler) Transferred(id engine.RequestID, atMs float64) {
 	s.pulls.ended = append(s.pulls.ended, ending{id, atMs})
 }
 
-// TransferredInPass implements [engine.Puller].
-func (s *Scheduler) TransferredInPass(id engine.RequestID) {
-	s.pulls.awake = true
-	s.loaded(id)
+// Instantly implements [engine.Puller].
+func (s *Scheduler) Instantly(is func(id engine.RequestID) bool) { s.pulls.instantly = is }
+
+// notice has a batch that has just been composed notice the transfers that have ended.
+func (s *Scheduler) notice(b *batch) {
+	b.noticed = append(b.noticed, s.pulls.ended...)
+	s.pulls.ended = s.pulls.ended[:0]
+}
+
+// setAside keeps what an empty batch has noticed while another one is waited for first.
+func (s *Scheduler) setAside(b *batch) {
+	s.pulls.trail = s.handsOff
+	s.pulls.late = append(s.pulls.late, b.noticed...)
+}
+
+// applyLate applies what such a batch has noticed, after another one has been composed. It reports whether there was such a batch,
+// and whether it has noticed anything.
+func (s *Scheduler) applyLate() (trail, some bool) {
+	trail, some = s.pulls.trail, len(s.pulls.late) > 0
+	s.apply(s.pulls.late, &s.out.ReleasedAtStart)
+	s.pulls.trail, s.pulls.late = false, s.pulls.late[:0]
+	return trail, some
 }
 
 // again reports whether an empty pass that has just been composed is followed by another one at the same instant, as it preempted
-// requests or has noticed that transfers have ended.
-func (s *Scheduler) again(b *batch) bool {
-	noticed := s.applyTransfers(&s.out.ReleasedAtStart)
-	s.pulls.awake = b.preempted > 0 || noticed
-	return s.pulls.awake
+// requests or has noticed that transfers have ended, or as one before it that was waited for, which trail says, has noticed some.
+func (s *Scheduler) again(b *batch, trail, some bool) bool {
+	some = some || b.preempted > 0 || len(b.noticed) > 0
+	switch {
+	case !trail:
+		s.apply(b.noticed, &s.out.ReleasedAtStart)
+	case some:
+		s.setAside(b)
+	}
+	b.noticed = b.noticed[:0]
+	return some
 }
 
-// landTransfers applies the transfers that had ended when a pass started, at its end.
-func (s *Scheduler) landTransfers(b *batch) {
-	if !b.empty() {
+// land applies what a pass has noticed, at its end. The part that a rank has of a common pass may be empty.
+func (s *Scheduler) land(b *batch) {
+	if !b.empty() || len(b.noticed) > 0 {
 		s.pulls.awake = true
-		s.applyTransfers(&s.out.Released)
+		s.apply(b.noticed, &s.out.Released)
 	}
 }
 
-// applyTransfers applies the ends of all transfers that are known: loaded requests may run, and what has been read elsewhere is
-// given up, in order of the ends. It reports whether there were any.
-func (s *Scheduler) applyTransfers(released *[]engine.RequestID) bool {
-	p := &s.pulls
-	if len(p.ended) == 0 {
-		return false
-	}
-	slices.SortStableFunc(p.ended, func(a, b ending) int { return cmp.Or(cmp.Compare(a.atMs, b.atMs), cmp.Compare(a.id, b.id)) })
-	for _, e := range p.ended {
-		if r, ok := p.kept.Take(e.id); ok {
+// apply applies ends of transfers: loaded requests may run, and what has been read elsewhere is given up, in order of the ends.
+func (s *Scheduler) apply(ended []ending, released *[]engine.RequestID) {
+	slices.SortStableFunc(ended, func(a, b ending) int { return cmp.Or(cmp.Compare(a.atMs, b.atMs), cmp.Compare(a.id, b.id)) })
+	for _, e := range ended {
+		if r, ok := s.pulls.kept.Take(e.id); ok {
 			s.release(r)
 			s.forget(r)
 			*released = append(*released, e.id)
@@ -93,8 +131,16 @@ func (s *Scheduler) applyTransfers(released *[]engine.RequestID) bool {
 			s.loaded(e.id)
 		}
 	}
-	p.ended = p.ended[:0]
-	return true
+}
+
+// overlook forgets that a transfer has ended.
+func (s *Scheduler) overlook(id engine.RequestID) {
+	isIt := func(e ending) bool { return e.id == id }
+	s.pulls.ended = slices.DeleteFunc(s.pulls.ended, isIt)
+	s.pulls.late = slices.DeleteFunc(s.pulls.late, isIt)
+	if b := s.flying; b != nil {
+		b.noticed = slices.DeleteFunc(b.noticed, isIt)
+	}
 }
 
 // loaded lets a request run whose KV is there.
@@ -129,6 +175,9 @@ func (s *Scheduler) load(r *sequence, hit prefix) bool {
 	s.pulls.held = append(s.pulls.held, r)
 	s.pulls.loads[r.id] = r
 	s.out.Loads = append(s.out.Loads, engine.Load{ID: r.id, Blocks: r.unregistered})
+	if s.pulls.instantly != nil && s.pulls.instantly(r.id) {
+		s.pulls.ended = append(s.pulls.ended, ending{r.id, s.out.StartMs})
+	}
 	return true
 }
 
@@ -169,6 +218,33 @@ func (s *Scheduler) admitLoaded(b *batch, budget int) int {
 
 // mayRun reports whether the KV of a held request is there.
 func (p *pulls) mayRun() bool { return len(p.held) > len(p.loads) }
+
+// sparesFromPreemption reports whether a request that would have to be preempted is not, as the pass in flight computes a token for it. The one that
+// lacks blocks waits for the next pass then, with all behind it.
+func (s *Scheduler) sparesFromPreemption(r *sequence) bool {
+	return s.differs.sparesFlying && s.pulls.loads != nil && s.flying != nil && r.servedIn == s.flying.number
+}
+
+// giveBackLost gives back what requests have lost that were preempted while the batch was in flight that ends now.
+func (s *Scheduler) giveBackLost() {
+	for _, lost := range s.pulls.lost {
+		s.pool.Release(lost.registered, lost.unregistered)
+		s.headWaits = false
+	}
+	s.pulls.lost = s.pulls.lost[:0]
+}
+
+// lose takes the blocks of a request that is preempted. A batch in flight that computes tokens for it keeps them until it ends: they
+// might be written by then, while others load into them.
+func (s *Scheduler) lose(r *sequence) {
+	if !s.handsOff || s.flying == nil || r.servedIn != s.flying.number {
+		s.release(r)
+		return
+	}
+	s.register(r, min(r.computed, r.tokens()-1))
+	s.pulls.lost = append(s.pulls.lost, lostBlocks{slices.Clone(r.registered), r.unregistered})
+	r.registered, r.unregistered = r.registered[:0], 0
+}
 
 // drop takes a request out of the held queue.
 func (p *pulls) drop(r *sequence) {

@@ -10,11 +10,13 @@ type release struct {
 	passesNulls bool
 	// stopsShort ends the last but one chunk of a prompt before its last token, where linear attention keeps a state for later.
 	stopsShort bool
+	// sparesFlying lets a decode worker preempt no request that the pass in flight computes a token for.
+	sparesFlying bool
 }
 
 var releases = map[engineargs.Release]release{
 	engineargs.VLLM028: {},
-	engineargs.VLLM033: {sparesLone: true, passesNulls: true, stopsShort: true},
+	engineargs.VLLM033: {sparesLone: true, passesNulls: true, stopsShort: true, sparesFlying: true},
 }
 
 // threshold returns the most tokens that a request computes in the pass that is composed, 0 for no limit.

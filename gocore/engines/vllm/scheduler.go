@@ -23,6 +23,7 @@ type Scheduler struct {
 	blockShift uint
 	oddBlocks  bool // the block size is no power of two
 	prefills   bool // on a prefill worker, where decoding takes no time
+	handsOff   bool // on a prefill or decode worker
 	groups     groups
 	clock      timing.Clock
 	trace      func(engine.CacheTrace)
@@ -86,6 +87,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		shapes:     setup.Shapes,
 		parts:      engine.NewParts(setup.Explain),
 		prefills:   setup.Role == engine.Prefill,
+		handsOff:   setup.Role != engine.Aggregated,
 		pool:       paged.NewLRU(args.NumGPUBlocks),
 		namer:      &kvcache.Namer{},
 		steady:     steady{off: setup.Stepwise, days: calendar.New(1<<bits.Len(uint(args.BlockSize-1)), byPlace)},
@@ -149,7 +151,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	}
 	b := s.next()
 	var ahead *batch
-	if s.rules.Async {
+	if s.rules.Async && !(b.empty() && s.handsOff) {
 		s.flying = b
 		ahead = s.compose()
 	}
@@ -157,11 +159,12 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		s.offload.notice(b.startMs)
 	}
 	s.deliver(b)
-	s.landTransfers(b)
+	s.land(b)
 	if s.offload != nil {
 		s.offload.tell(&s.out)
 	}
 	if ahead != nil && ahead.empty() {
+		s.setAside(ahead)
 		s.discard(ahead, s.out.EndMs)
 		ahead = nil
 	}
@@ -192,8 +195,12 @@ func (s *Scheduler) next() *batch {
 			s.discard(b, s.out.StartMs)
 			continue
 		}
-		if !b.empty() || !s.again(b) {
+		trail, some := s.applyLate()
+		if !b.empty() {
 			return b
+		}
+		if s.pulls.awake = s.again(b, trail, some); !s.pulls.awake || len(s.out.Loads) > 0 {
+			return b // other workers hear first of what it has asked for
 		}
 		s.discard(b, s.out.StartMs)
 	}

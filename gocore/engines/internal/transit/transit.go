@@ -37,6 +37,12 @@ func (s *Sources[R]) Take(id engine.RequestID) (R, bool) {
 	return r, ok
 }
 
+// Has reports whether a request is there.
+func (s *Sources[R]) Has(id engine.RequestID) bool {
+	_, ok := s.kept[id]
+	return ok
+}
+
 // Append appends all of them to list, in any order.
 func (s *Sources[R]) Append(list []R) []R {
 	for _, r := range s.kept {
