@@ -4,11 +4,13 @@
 //	fleet.go      Fleet, World (where requests come from), the order of an instant
 //	pool.go       Pool: workers that are alike, and their router
 //	coast.go      workers that run many passes at once
-//	direct.go     flow: the way of requests; of those that one worker serves
+//	flow.go       the way of requests through the pools, and what all ways have in common
+//	direct.go     of requests that one worker serves
 //	handoffs.go   of those whose KV goes from a prefill worker to a decode worker; transfer.go
 //	lifecycle.go  workers that start and drain; scaler.go has a planner decide on them, tally.go counts for it
 //	pulls.go      of those whose KV decode workers load by their engine's own rules
 //	open.go       requests that come from outside and may be taken back: what a server needs
+//	keepers.go    routers that keep requests although workers are idle, want to know the time, or refuse requests
 //	hooks.go      Recorder (what is recorded of a run), Faults and Hooks (what may go wrong), what faults do to pools
 //
 // The clock is one float64 in milliseconds. It never sleeps; it jumps to the next instant at which something happens.
