@@ -62,14 +62,17 @@ def test_curve_is_what_replays_find(trace: Path, cli: Cli) -> None:
 
 def test_text_page_and_replays(trace: Path, cli: Cli, folder: Path) -> None:
     page = folder / "tiers.html"
-    engine = {"scheduler": "vllm", "num_gpu_blocks": 40, "kv_bytes_per_token": 1_000_000, "host_link": "pcie5"}
+    engine = {"scheduler": "vllm", "num_gpu_blocks": 40, "host_link": "pcie5"}
     done = cli(
         "tiers", trace, "--trace-block-size", str(BLOCK), "--block-size", str(BLOCK), "--html", page,
+        "--kv-bytes-per-token", "1000000",
         "--extra-engine-args", json.dumps({**engine, "host_cache_gb": 9, "host_cache": {"num_blocks": 5}}),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Knee: " in done.stdout
     assert "Found in the replay" in done.stdout
+    assert "In the replays " in done.stdout
+    assert "has no effect" not in done.stderr
     assert "GB" in done.stdout
     text = page.read_text()
     assert 'class="knee"' in text

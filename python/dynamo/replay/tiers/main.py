@@ -28,6 +28,8 @@ def _tiers(options: argparse.Namespace) -> int:
     }
     size = options.block_size or int((engine or {}).get("block_size") or 64)
     bytes_of = options.kv_bytes_per_token or (engine or {}).get("kv_bytes_per_token")
+    if engine is not None and options.kv_bytes_per_token:
+        engine.setdefault("kv_bytes_per_token", options.kv_bytes_per_token)
     sizes = _numbers("--sizes", options.sizes)
     pool = _pool(engine)
     asked = [*sizes, *([] if pool is None else [pool])]

@@ -63,7 +63,11 @@ def add(
         if point["blocks"]:
             args = {**engine, "num_host_blocks": point["blocks"]}
         else:
-            args = {name: value for name, value in engine.items() if name not in ("host_cache", *_SPEEDS)}
+            args = {
+                name: value
+                for name, value in engine.items()
+                if name not in ("host_cache", "kv_bytes_per_token", *_SPEEDS)
+            }
         report = run_trace_replay(list(trace_files), extra_engine_args=args, replay_concurrency=concurrency, **reading)
         found["simulated"].append(
             {
