@@ -15,7 +15,6 @@ func (s *Scheduler) composeDecode(b *batch) {
 	if s.roll.ending == len(s.running) {
 		return
 	}
-	s.moveWindows()
 	switch {
 	case s.pool.MakeRoom(s.opening()):
 		s.ratio.decay()
@@ -30,6 +29,7 @@ func (s *Scheduler) composeDecode(b *batch) {
 		}
 	}
 	s.stopEnding()
+	s.moveWindows()
 	s.giveTokens(b)
 }
 

@@ -260,10 +260,13 @@ func (p *LeasePool) makeRoomWindow(slots int) bool {
 	return p.free >= slots && p.window.free >= slots
 }
 
-// leaveSight gives back the window slots of l's own pages that no token after the first tokens ones sees.
-func (p *LeasePool) leaveSight(l *Lease, tokens int) {
+// leaveSight gives back the window slots of l's own pages that no token after the first tokens ones sees. Its first shared tokens are in the
+// tree. If anything is out of sight that was not, all of these count as given back, though the tree has them: that delays the next time.
+func (p *LeasePool) leaveSight(l *Lease, tokens, shared int) {
 	was := max(l.cached, l.unseen)
-	l.unseen = max(l.unseen, (tokens-int(p.window.ceil)*p.pageSize)/p.pageSize*p.pageSize)
+	if unseen := (tokens - int(p.window.ceil)*p.pageSize) / p.pageSize * p.pageSize; unseen > l.unseen {
+		l.unseen = max(shared, unseen)
+	}
 	p.window.free += max(was, l.unseen) - was
 }
 
@@ -274,7 +277,7 @@ const EvictionInterval = 128
 // Pass does for l, of which tokens tokens are computed, what a decode does to its window.
 func (p *LeasePool) Pass(l *Lease, tokens int) {
 	if tokens-p.window.tokens-l.unseen >= EvictionInterval {
-		p.leaveSight(l, tokens)
+		p.leaveSight(l, tokens, l.cached)
 	}
 }
 
@@ -338,8 +341,9 @@ func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known int32) {
 	from := p.lockWindow(end)
 	p.unlock(l.node)
 	p.unlockWindow(l.node, l.from)
+	shared := l.cached
 	l.node, l.cached, l.from = end, int(pages)*p.pageSize, from
-	p.leaveSight(l, tokens-1)
+	p.leaveSight(l, tokens-1, shared)
 }
 
 // closeWindow gives the window slots back that only l has.
