@@ -101,3 +101,40 @@ func TestEventsOfWindows(t *testing.T) {
 		t.Errorf("%d requests found less than full attention had, %d all of it", short, whole)
 	}
 }
+
+// TestWindowSlotsAreGivenBack has what SGLang's own scheduler was seen to do with a request that is alone: how many of its tokens are computed
+// when a decode first gives slots of the window layers back. Prompts in chunks count more as given back than the window has left behind.
+func TestWindowSlotsAreGivenBack(t *testing.T) {
+	for _, c := range []struct{ prompt, chunk, window, page, tokens int }{
+		{43, 2048, 16, 1, 170}, {43, 2048, 32, 1, 170}, {100, 2048, 16, 1, 227}, {10, 2048, 16, 1, 144}, {128, 2048, 32, 16, 240},
+		{17, 5, 16, 1, 144}, {20, 5, 16, 1, 159}, {40, 5, 16, 1, 174}, {43, 5, 16, 1, 174}, {46, 5, 16, 1, 174}, {60, 5, 16, 1, 189},
+		{40, 4, 16, 1, 176}, {44, 4, 16, 1, 176}, {43, 20, 16, 1, 184}, {60, 20, 16, 1, 187}, {61, 20, 16, 1, 204}, {75, 20, 16, 1, 204},
+		{80, 20, 16, 1, 207}, {43, 30, 16, 1, 174}, {43, 40, 16, 1, 184}, {43, 42, 16, 1, 186}, {100, 30, 16, 1, 234}, {100, 60, 16, 1, 227},
+		{43, 5, 8, 1, 171}, {43, 5, 24, 1, 177},
+	} {
+		args := engineargs.Default()
+		args.EngineType, args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.SGLang, engineargs.SGLangOwn, c.page, 2000/c.page
+		args.SGLang.ChunkedPrefillSize, args.SGLang.Overlap = c.chunk, false
+		args.SGLang.Window = engineargs.WindowArgs{Blocks: 1000 / c.page, Tokens: c.window}
+		s := New(args, engine.Setup{})
+		prompt := kvcache.Prompt{PerSegment: 1}
+		for i := range uint32(c.prompt/c.page + 1) {
+			prompt.Segments = append(prompt.Segments, i)
+		}
+		s.Add(engine.Request{PromptTokens: c.prompt, OutputTokens: 250, Prompt: prompt})
+		now, tokens, free := 0.0, 0, s.pool.WindowAvailable()
+		for s.Requests() > 0 && tokens == 0 {
+			p, alive := s.RunPass(now)
+			if !alive {
+				t.Fatalf("%+v: no end in sight", c)
+			}
+			if after := s.pool.WindowAvailable(); after-free > 20 && len(s.running) > 0 && s.running[0].generated > 20 {
+				tokens = s.running[0].computed
+			}
+			now, free = p.EndMs, s.pool.WindowAvailable()
+		}
+		if tokens != c.tokens {
+			t.Errorf("%+v: slots are given back at %d tokens", c, tokens)
+		}
+	}
+}
