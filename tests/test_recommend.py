@@ -277,6 +277,22 @@ def test_a_grid_of_shapes_finds_the_answer_of_all_shapes(
         assert (found["gpus"] == 1) == (itl_ms > 12.266)
 
 
+def test_traffic_of_other_formats_is_drawn_anew(tmp_path: Path) -> None:
+    lines = [
+        f"2023-11-16 18:15:{at // 2:02}.{50 * (at % 2):02}00000,{400 + 90 * (at % 9)},{20 + at % 7}" for at in range(60)
+    ]
+    trace = tmp_path / "t.csv"
+    trace.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *lines, ""]))
+    given = {"gpus": 1, "engine": "vllm", "run": {"trace_format": "azure"}, "engine_args": ENGINE}
+    found = sweep.recommend(trace, "p90_ttft_ms<=400", seeds=3, directory=tmp_path / "out", **given)
+    (target,) = found.content["targets"]
+    assert target["low"] < target["value"] < target["high"]
+    assert found.content["no_interval"] == ""
+    again = sweep.recommend(trace, "p90_ttft_ms<=400", seeds=3, directory=tmp_path / "out", **given)
+    assert again.content["targets"] == found.content["targets"]
+    assert again.sweep.simulated == 0
+
+
 def test_host_memory_and_drafts_are_tried(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates.aic, "answer", lambda question: json.dumps({"experts": False}))
     sized = {"model": "m", "system": "h200_sxm", "engine_args": None, "engine": "both"}

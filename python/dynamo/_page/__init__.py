@@ -18,7 +18,7 @@ from typing import Any
 
 _FRAME, _SHARED_STYLE = "frame.html", "page.css"
 SHARED_SCRIPTS = ("elements.js", "charts.js")
-"""What is before the scripts of each page."""
+"""What is before the scripts of a page that has any."""
 
 
 def whole(package: str, scripts: Sequence[str], parts: Mapping[str, str], data: Any) -> str:
@@ -30,7 +30,7 @@ def whole(package: str, scripts: Sequence[str], parts: Mapping[str, str], data: 
         parts: What goes into the template and the frame, as HTML. MAIN, POLICY, STYLE, DATA and SCRIPT are added here.
         data: What the scripts work on, JSON values without NaN.
     """
-    shared = "".join(_file(__name__, name) for name in SHARED_SCRIPTS)
+    shared = "".join(_file(__name__, name) for name in SHARED_SCRIPTS if scripts)
     script = '"use strict";\n' + shared + "".join(_file(package, name) for name in scripts)
     hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     every = {

@@ -27,7 +27,7 @@ BEGINNINGS = (1 / 8, 3 / 8)
 MARGIN = 0.02
 """By which part a figure may be off if the AIC SDK was asked for a grid of shapes: what is nearer to a bound is run
 again with all shapes."""
-RANK_MARGIN = 0.005
+RANK_MARGIN = 0.01
 """The same for what orders deployments that keep the bounds, which are means and sums over a run."""
 # Fewer candidates are run whole at once: the beginnings would cost more than they save.
 _WORTH_BEGINNING = 3
