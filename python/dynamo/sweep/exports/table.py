@@ -343,6 +343,8 @@ ROUTER: Mapping[str, Row] = {
     "router_max_tree_size": _refused("no flag of it is documented"),
     "router_prune_target_ratio": _refused("no flag of it is documented"),
     "router_enable_cache_control": _refused("no flag of it is documented", False),
+    "metrics_interval_ms": _refused("routers of Dynamo get every event"),
+    "router_replicas": _refused("the frontend of an export is one", 1),
 }
 """Settings of the KV router: flags of Dynamo's frontend."""
 
