@@ -72,9 +72,15 @@ func (l *loadedServer) close() {
 
 func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, error) {
 	loaded := loadedModel{spec: m}
-	if m.asked != "" {
-		if _, err := ask(router.IsThere); err != nil {
-			return loaded, fmt.Errorf("router: got %q, want it left out: this program has no Python", m.asked)
+	for _, inPython := range []struct{ field, name, question string }{
+		{"router", m.asked, router.IsThere}, {"timing_model", m.timing, `{"timing":"","why":"begin"}`},
+		{"scheduler_policy", m.policy, `{"scheduler":"","why":"begin"}`},
+	} {
+		if inPython.name == "" {
+			continue
+		}
+		if _, err := ask(inPython.question); err != nil {
+			return loaded, fmt.Errorf("%s: got %q, want it left out: this program has no Python", inPython.field, inPython.name)
 		}
 	}
 	for _, p := range m.pools {
