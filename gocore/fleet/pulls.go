@@ -19,8 +19,9 @@ import (
 // workers.
 type pulls struct {
 	pair
-	states  []pullState // by request
-	moving  []move      // the transfers that are asked for, with faults
+	states []pullState // by request
+	moving []move      // the transfers that are asked for, with faults
+	// later has decode workers forget requests that are over, with faults, when their loads have ended.
 	later   map[engine.RequestID]func(p *Pool, i int)
 	ready   []computed // at this instant: prompts that no decode worker has been chosen for
 	lanes   map[lane]float64

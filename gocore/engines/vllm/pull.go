@@ -19,10 +19,10 @@ import (
 // The held queue comes before the waiting queue in each pass; a request whose KV is not there is passed over. The last token of a
 // loaded prompt is computed on the decode worker, and gives the first token of the answer. A request that is preempted there
 // computes what it lost; nothing is loaded twice.
-
-// What a worker does is told by passes. A transfer that has ended is noticed when a batch is composed, and takes effect when the
-// results of that batch are there. With asynchronous scheduling a batch is composed when the one before it starts, and an empty one that
-// was composed ahead is only waited for after the next one has been composed.
+//
+// A transfer that has ended is noticed when a batch is composed, and takes effect when the results of that batch are there. With
+// asynchronous scheduling a batch is composed when the one before it starts, and an empty one that was composed ahead is only waited
+// for after the next one has been composed.
 
 // pulls is what a scheduler knows of the hand-offs that it takes part in.
 type pulls struct {
