@@ -70,8 +70,8 @@ var table = []field{
 	aicRow("aic_kv_cache_dtype").withAIC(),
 	aicRow("aic_comm_dtype").withAIC(),
 	row("aic_shapes", word("all", gridShapes), "all",
-		"Which shapes of passes the AIC SDK is asked for: ``\"all\"`` that occur, or ``\"grid\"``, four for each doubling of a size, with "+
-			"straight lines between them: many times faster where much is new, and nearly the same.").withAIC().byKeyword(),
+		"Which shapes of passes the AIC SDK is asked for: ``\"all\"`` that occur, or ``\"grid\"``, every batch, but four numbers of tokens "+
+			"for each doubling, with straight lines between them: faster where much is new, and nearly the same.").withAIC().byKeyword(),
 	memoryRow("gpu_memory_utilization", "vllm", "Fraction of GPU memory that vLLM uses, to estimate num_gpu_blocks."),
 	memoryRow("mem_fraction_static", "sglang", "Fraction of GPU memory that SGLang uses, to estimate num_gpu_blocks."),
 	memoryRow("free_gpu_memory_fraction", "trtllm", "Fraction of the GPU memory beside the model that TensorRT-LLM uses, to estimate num_gpu_blocks."),

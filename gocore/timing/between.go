@@ -6,7 +6,8 @@ import (
 )
 
 // Between returns a source of predictions that asks another one for a grid of shapes only, and draws straight lines between
-// them: it asks for the sizes 1 to 8, and four of each doubling beyond (10, 12, 14, 16, 20 ...). Shapes on the grid get the very
+// them: of new tokens and of those before them it asks for 0 to 8, and four of each doubling beyond (10, 12, 14, 16, 20 ...).
+// Batches are asked for as they are, because kernels take steps there. Shapes on the grid get the very
 // answer. Where the other source knows no answer of the grid, it is asked for the shape itself.
 //
 // Answers depend on the shape alone, not on what was asked before. It is for one goroutine at a time.
@@ -94,13 +95,11 @@ func (g *grid) mean(q Question) Answer {
 
 // corners calls yield with the shapes of the grid around q and their weights, which add up to 1.
 func corners(q Question, yield func(corner Question, weight float64)) {
-	batch, tokens, prefix := around(q.Batch), around(q.Tokens), around(q.Prefix)
-	for _, b := range batch {
-		for _, t := range tokens {
-			for _, p := range prefix {
-				if weight := b.weight * t.weight * p.weight; weight > 0 {
-					yield(Question{q.Kind, b.size, t.size, p.size}, weight)
-				}
+	tokens, prefix := around(q.Tokens), around(q.Prefix)
+	for _, t := range tokens {
+		for _, p := range prefix {
+			if weight := t.weight * p.weight; weight > 0 {
+				yield(Question{q.Kind, q.Batch, t.size, p.size}, weight)
 			}
 		}
 	}

@@ -69,9 +69,9 @@ class MockEngineArgs(FieldSet):
         aic_fmha_dtype: Data type of attention; None takes that of the model. Works with ``aic_backend``.
         aic_kv_cache_dtype: Data type of the KV cache; None takes that of the model. Works with ``aic_backend``.
         aic_comm_dtype: Data type of communication; None takes that of the model. Works with ``aic_backend``.
-        aic_shapes: Which shapes of passes the AIC SDK is asked for: ``"all"`` that occur, or ``"grid"``, four for each
-            doubling of a size, with straight lines between them: many times faster where much is new, and nearly the
-            same. Works with ``aic_backend``.
+        aic_shapes: Which shapes of passes the AIC SDK is asked for: ``"all"`` that occur, or ``"grid"``, every batch,
+            but four numbers of tokens for each doubling, with straight lines between them: faster where much is new,
+            and nearly the same. Works with ``aic_backend``.
         gpu_memory_utilization: Fraction of GPU memory that vLLM uses, to estimate num_gpu_blocks. Default: 0.9. Works
             with ``aic_backend`` vllm without ``num_gpu_blocks``.
         mem_fraction_static: Fraction of GPU memory that SGLang uses, to estimate num_gpu_blocks. Default: 0.88. Works
