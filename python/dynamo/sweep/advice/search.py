@@ -24,7 +24,7 @@ Point = Mapping[str, Any]
 
 BEGINNINGS = (1 / 8, 3 / 8)
 """Parts of the run, by simulated time, after which it is asked whether a candidate can still be the answer."""
-MARGIN = 0.02
+MARGIN = 0.05
 """By which part a figure may be off if the AIC SDK was asked for a grid of shapes: what is nearer to a bound is run
 again with all shapes."""
 RANK_MARGIN = 0.01
