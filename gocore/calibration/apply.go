@@ -19,6 +19,7 @@ var knobs = []struct {
 	{"step_overhead_us", 1e9, false, func(k *engineargs.Knobs) *float64 { return &k.StepOverheadUs }},
 	{"seq_overhead_us", 1e9, false, func(k *engineargs.Knobs) *float64 { return &k.SeqOverheadUs }},
 	{"request_overhead_us", 1e9, false, func(k *engineargs.Knobs) *float64 { return &k.RequestOverheadUs }},
+	{"request_token_overhead_us", 1e9, false, func(k *engineargs.Knobs) *float64 { return &k.RequestTokenOverheadUs }},
 	{"kv_pool_scale", 1000, true, func(k *engineargs.Knobs) *float64 { return &k.KVPoolScale }},
 }
 
@@ -31,12 +32,14 @@ func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words 
 		return args, "", fmt.Errorf("want a profile for %s with %s durations; it has %s", k.Engine, k.Timing, p.has())
 	}
 	e := &p.Entries[place]
+	factors := p.factorsFor(e, k)
 	var set []string
 	for _, knob := range knobs {
 		value, fitted := e.Knobs[knob.name]
 		if !fitted || args.Given.Has(knob.name) {
 			continue
 		}
+		value = times(value, factors, knob.name)
 		*knob.arg(&args.Knobs) = value
 		set = append(set, fmt.Sprintf("%s %v", knob.name, value))
 	}
@@ -46,7 +49,7 @@ func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words 
 		}
 		set = append(set, fmt.Sprintf("num_gpu_blocks %d", args.NumGPUBlocks))
 	}
-	return args, e.words(k, set), nil
+	return args, e.words(k, set) + wordsOf(factors), nil
 }
 
 // words describe the use of an entry.

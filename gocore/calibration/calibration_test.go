@@ -121,6 +121,42 @@ func TestKnobs(t *testing.T) {
 	}
 }
 
+// TestFactors: what is chosen is multiplied by the factors for the release, for the model in that release, and for its GPUs; those
+// of a model are not for entries of no model in particular.
+func TestFactors(t *testing.T) {
+	const common = `{"engine": "vllm", "timing": "aic", `
+	profile, err := Parse([]byte(strings.TrimSuffix(example, "]}") + `], "factors": [
+		` + common + `"version": "0.19.0", "measurements": 20, "knobs": {"prefill_scale": 0.5, "decode_scale": 2}},
+		` + common + `"version": "0.19.0", "model": "Qwen3-32B", "measurements": 7, "knobs": {"prefill_scale": 1.111}},
+		` + common + `"version": "0.20.0", "measurements": 1, "knobs": {"prefill_scale": 100}},
+		` + common + `"model": "Qwen3-32B", "tp": 4, "measurements": 5, "knobs": {"step_overhead_us": 3, "kv_pool_scale": 7}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const aic = `{"calibration": "p.json", "scheduler": "vllm", "aic_backend": "vllm", "num_gpu_blocks": 500, `
+	for _, test := range []struct{ in, words string }{
+		{aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen3-32B", "engine_version": "v0.19.0-cu130", "aic_tp_size": 4}`,
+			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 0.8333, step_overhead_us 300; times those of " +
+				"version 0.19.0 (20 measurements) and Qwen3-32B, version 0.19.0 (7 measurements) and Qwen3-32B, TP 4 (5 measurements)"},
+		{aic + `"aic_system": "h200_sxm", "aic_model_path": "x", "engine_version": "0.19.0", "aic_tp_size": 4}`,
+			"level gpu (vllm, h200_sxm; 40 measurements), as nothing was measured for x, h200_sxm: decode_scale 2.25; times those of " +
+				"version 0.19.0 (20 measurements)"},
+		{aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen3-32B"}`,
+			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 1.5, step_overhead_us 100"},
+	} {
+		if _, words, err := profile.Apply(parse(t, test.in)); err != nil || words != test.words {
+			t.Errorf("%s:\ngot  %q, %v\nwant %q", test.in, words, err, test.words)
+		}
+	}
+	for version, want := range map[string]string{
+		"": "", "0.19.0": "0.19.0", "v0.19.0-cu130": "0.19.0", "0.5.10.post1": "0.5.10.post1", "nightly-dev-20260216-d3bae71e": "nightly", "0.33.0+cu130": "0.33.0",
+	} {
+		if got := Release(version); got != want {
+			t.Errorf("%q: got %q, want %q", version, got, want)
+		}
+	}
+}
+
 func TestNoEntry(t *testing.T) {
 	profile, _ := Parse([]byte(example))
 	_, _, err := profile.Apply(parse(t, `{"calibration": "p.json"}`))

@@ -25,6 +25,7 @@ type measuredErrors struct {
 		// Plain is without calibration, Calibrated with profiles that had not seen the configuration.
 		Plain, Calibrated *Error
 	}
+	Expected []expectedError
 }
 
 //go:embed shipped/errors.json

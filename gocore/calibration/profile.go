@@ -17,6 +17,8 @@ const Auto = "auto"
 // Profile is fitted knobs.
 type Profile struct {
 	Entries []Entry
+	// Factors multiply the knobs of the entry that is chosen.
+	Factors []Factor
 }
 
 // Entry is what the knobs of some engines came to.
@@ -70,6 +72,12 @@ func schema() strictjson.Schema {
 			{Name: "measurements", Type: count}, {Name: "note", Type: text},
 			{Name: "knobs", Type: strictjson.Nested{Fields: fitted}}, {Name: "kv_tokens", Type: count},
 		}}},
+		{Name: "factors", Type: strictjson.Objects{Fields: []strictjson.Field{
+			{Name: "engine", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
+			{Name: "timing", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
+			{Name: "version", Type: text}, {Name: "model", Type: text}, {Name: "tp", Type: count}, {Name: "measurements", Type: count},
+			{Name: "knobs", Type: strictjson.Nested{Fields: fitted}},
+		}}},
 	}}
 }
 
@@ -88,12 +96,26 @@ func Parse(text []byte) (p Profile, err error) {
 			System: e.Text("system"), Model: e.Text("model"), Precision: e.Text("precision"),
 			Measurements: e.Int("measurements"), Note: e.Text("note"), KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{},
 		}
-		for _, k := range knobs {
-			if given := e.Object("knobs"); given != nil && given.Given(k.name) {
-				entry.Knobs[k.name] = given.Float(k.name)
-			}
-		}
+		readKnobs(e, entry.Knobs)
 		p.Entries = append(p.Entries, entry)
 	}
+	for _, f := range o.Objects("factors") {
+		factor := Factor{
+			Engine: f.Text("engine"), Timing: f.Text("timing"), Version: f.Text("version"), Model: f.Text("model"), TP: f.Int("tp"),
+			Measurements: f.Int("measurements"), Knobs: map[string]float64{},
+		}
+		readKnobs(f, factor.Knobs)
+		p.Factors = append(p.Factors, factor)
+	}
 	return p, nil
+}
+
+// readKnobs sets those that an entry has.
+func readKnobs(o *strictjson.Object, to map[string]float64) {
+	given := o.Object("knobs")
+	for _, k := range knobs {
+		if given != nil && given.Given(k.name) {
+			to[k.name] = given.Float(k.name)
+		}
+	}
 }

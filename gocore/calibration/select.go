@@ -22,15 +22,19 @@ type Key struct {
 	System    string `json:"system"`
 	Model     string `json:"model"` // the checkpoint, without its owner
 	Precision string `json:"precision"`
+	Version   string `json:"version,omitempty"` // of the engine
+	TP        int    `json:"tp,omitempty"`
 }
 
 // KeyOf returns the key of an engine.
 func KeyOf(args engineargs.Args) Key {
-	k := Key{Engine: args.EngineType.String(), Timing: args.TimingModel, Scheduler: args.Scheduler.String()}
+	k := Key{Engine: args.EngineType.String(), Timing: args.TimingModel, Scheduler: args.Scheduler.String(),
+		Version: Release(args.EngineVersion)}
 	if args.AIC.Backend != "" {
 		k.System = args.AIC.System
 		k.Model = path.Base(strings.TrimRight(args.AIC.Model, "/"))
 		k.Precision = precision(args.AIC.Types.GEMM, k.Model)
+		k.TP = args.AIC.TP
 	}
 	return k
 }

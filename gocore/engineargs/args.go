@@ -60,7 +60,9 @@ type Args struct {
 	Model, ModelConfig string
 	// Calibration is the file of the profile that sets those of them that are not Given, "" for none. See package calibration.
 	Calibration string
-	Given       Given
+	// EngineVersion is the release of the simulated engine, "" for none in particular. Only calibrations look at it.
+	EngineVersion string
+	Given         Given
 	// AIC is the session that predicts durations instead of these models. Without a Backend there is none.
 	AIC aic.Config
 	// AICGrid says that it is asked for a grid of shapes; see [timing.Between].
@@ -428,6 +430,7 @@ func build(o *strictjson.Object) Args {
 		Profile:             o.Text("planner_profile_data"),
 		Knobs:               knobs(o),
 		Calibration:         o.Text("calibration"),
+		EngineVersion:       o.Text("engine_version"),
 		Model:               o.Text("model") + o.Text("model_config"),
 		ModelConfig:         o.Text("model_config"),
 		Given:               givenKnobs(o),

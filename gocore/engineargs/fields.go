@@ -147,9 +147,10 @@ var table = []field{
 			"``\"vllm\"`` or ``\"sglang\"`` for the newest release known and ``\"vllm-0.28\"`` or ``\"sglang-0.5\"``, say, for that one."),
 	row("async_scheduling", strictjson.Bool{}, true,
 		"Whether a pass is composed while the one before it runs, as a stock server does.").only(VLLM).by(VLLMOwn),
-	row("pass_time", word("separate", fused), "separate",
+	row("pass_time", word("separate", fused), nil,
 		"How long a pass takes that computes prompts and decodes: ``\"separate\"``, a prefill and a decode step of all that get a token, or "+
-			"``\"fused\"``, one forward: the end of a prompt takes no decode step, and what any forward takes counts once.").
+			"``\"fused\"``, one forward: the end of a prompt takes no decode step, and what any forward takes counts once. None is "+
+			"``\"fused\"`` with aic_backend, unless dp_size is above 1, and ``\"separate\"`` otherwise.").
 		only(VLLM).by(VLLMOwn).byKeyword(),
 	row("scheduler_reserve_full_isl", strictjson.Bool{}, true,
 		"Whether a request is admitted only if blocks for its whole prompt are free.").only(VLLM).by(VLLMOwn),
@@ -202,6 +203,8 @@ var table = []field{
 		"Host time of each pass for each request in it, in microseconds.").byKeyword(),
 	row("request_overhead_us", overhead, 0.0,
 		"Time from the worker to the scheduler, for each request, in microseconds.").on(engine.Aggregated, engine.Prefill).byKeyword(),
+	row("request_token_overhead_us", overhead, 0.0,
+		"The same for each token of its prompt: tokenising, and sending it.").on(engine.Aggregated, engine.Prefill).byKeyword(),
 	row("prefill_scale", factor, 1.0,
 		"Factor on the predicted time of prompts.").byKeyword(),
 	row("decode_scale", factor, 1.0,
@@ -210,7 +213,9 @@ var table = []field{
 		"Factor on an estimated KV pool.").forPool().byKeyword(),
 	row("calibration", strictjson.Text{NonEmpty: true, Path: true}, nil,
 		"File with a profile that dynamo.calibrate wrote, or ``\"auto\"`` for the profile that comes with this package: it sets those "+
-			"of the six fields above that are left out.").byKeyword(),
+			"of the seven fields above that are left out.").byKeyword(),
+	row("engine_version", strictjson.Text{NonEmpty: true}, nil,
+		"Release of the engine that is simulated, such as ``\"0.19.0\"``: calibration looks for measurements of it.").byKeyword(),
 	row("has_perf_model", strictjson.Any{}, nil,
 		"A mark that other tools leave; it is ignored.").as(silent).inJSONOnly(),
 }

@@ -12,8 +12,9 @@ import (
 type Knobs struct {
 	// StepOverheadUs is host time of each pass, SeqOverheadUs of each request that has a share of it, in microseconds.
 	StepOverheadUs, SeqOverheadUs float64
-	// RequestOverheadUs is how long a request is on its way, from the worker that it reaches to the engine's scheduler.
-	RequestOverheadUs float64
+	// RequestOverheadUs is how long a request is on its way, from the worker that it reaches to the engine's scheduler, and
+	// RequestTokenOverheadUs is added to that for each token of its prompt.
+	RequestOverheadUs, RequestTokenOverheadUs float64
 	// PrefillScale and DecodeScale multiply what the timing model predicts, KVPoolScale an estimated KV pool.
 	PrefillScale, DecodeScale, KVPoolScale float64
 }
@@ -47,11 +48,12 @@ func (k Knobs) Pool(blocks int) int {
 }
 
 // Given is which of the arguments are given that a calibration profile could set.
-type Given uint8
+type Given uint16
 
 // calibrated are the arguments that a profile sets; their places are the bits of Given.
 var calibrated = []string{
 	"num_gpu_blocks", "kv_pool_scale", "prefill_scale", "decode_scale", "step_overhead_us", "seq_overhead_us", "request_overhead_us",
+	"request_token_overhead_us",
 }
 
 // Has reports whether an argument is given.
@@ -90,6 +92,7 @@ func knobs(o *strictjson.Object) Knobs {
 	}
 	if workerType(o) != engine.Decode {
 		k.RequestOverheadUs = o.Float("request_overhead_us")
+		k.RequestTokenOverheadUs = o.Float("request_token_overhead_us")
 	}
 	return k
 }

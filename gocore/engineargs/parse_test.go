@@ -85,8 +85,11 @@ func TestAccepted(t *testing.T) {
 				Async: true, LongPrefillTokenThreshold: 8, PrefillInterval: 1, Ranks: 1, MaxActiveSeqs: 256, Release: VLLM028,
 			}
 		})},
+		{`{"request_token_overhead_us": 2.5, "engine_version": "0.19.0"}`, with(func(a *Args) {
+			a.Knobs.RequestTokenOverheadUs, a.EngineVersion = 2.5, "0.19.0"
+		})},
 		{`{"step_overhead_us": 800, "seq_overhead_us": 12.5, "request_overhead_us": 3e4, "prefill_scale": 1.25, "decode_scale": 0.9}`, with(func(a *Args) {
-			a.Knobs = Knobs{800, 12.5, 3e4, 1.25, 0.9, 1}
+			a.Knobs = Knobs{800, 12.5, 3e4, 0, 1.25, 0.9, 1}
 		})},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`, with(func(a *Args) {
 			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.RecvInterval = SGLangOwn, SGLang, 1, 30

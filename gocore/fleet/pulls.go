@@ -25,8 +25,8 @@ type pulls struct {
 	later   map[engine.RequestID]func(p *Pool, i int)
 	ready   []computed // at this instant: prompts that no decode worker has been chosen for
 	lanes   map[lane]float64
-	blockMs float64 // of a transfer
-	delayMs float64 // from the prefill router to the scheduler of the worker
+	blockMs float64      // of a transfer
+	delay   worker.Delay // from the prefill router to the scheduler of the worker
 }
 
 // pullState is where a request is: on which workers, or unassigned.
@@ -56,7 +56,7 @@ func newPulls(f *Fleet) *pulls {
 	return &pulls{
 		pair: f.pair(), states: make([]pullState, f.Requests), lanes: map[lane]float64{},
 		later:   map[engine.RequestID]func(p *Pool, i int){},
-		blockMs: f.Transfer.BlockMs(f.pools[1].Args.BlockSize), delayMs: worker.RequestDelayMs(f.pools[0].Args),
+		blockMs: f.Transfer.BlockMs(f.pools[1].Args.BlockSize), delay: worker.RequestDelay(f.pools[0].Args),
 	}
 }
 
@@ -113,9 +113,10 @@ func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {
 		return
 	}
 	s.prefill = int32(i)
-	if s.onWay = h.delayMs > 0; s.onWay {
+	delayMs := h.delay.Of(h.World.Request(id).PromptTokens)
+	if s.onWay = delayMs > 0; s.onWay {
 		p.workers[i].onWay++
-		h.wakeAt(h.nowMs+h.delayMs, id)
+		h.wakeAt(h.nowMs+delayMs, id)
 	} else {
 		h.add(p, i, id)
 	}

@@ -14,11 +14,13 @@ type calibrationView struct {
 	Family string `json:"family"` // the model, whatever its checkpoint
 	Entry  int    `json:"entry"`  // place of the entry that the engine would use, -1 without one
 	Level  string `json:"level"`  // of that entry, "" without one
+	// Knobs are those of that entry, times the factors for the engine's release and number of GPUs.
+	Knobs map[string]float64 `json:"knobs,omitempty"`
 }
 
 // Calibrations says by what calibrations choose for engines, and what they choose. config is a JSON object with engines, a list
 // of engine arguments, and profile, the text of a profile, "auto" for the shipped one, "" for none. The result is a JSON list with the
-// names engine, timing, scheduler, system, model, precision, family, entry and level for each engine. Errors have a Kind, as those of Run.
+// names engine, timing, scheduler, system, model, precision, version, tp, family, entry, level and knobs for each engine. Errors have a Kind, as those of Run.
 func Calibrations(config string) (text string, err error) {
 	var given struct {
 		Engines []json.RawMessage `json:"engines"`
@@ -47,6 +49,7 @@ func Calibrations(config string) (text string, err error) {
 		views[i] = calibrationView{Key: key, Family: calibration.Family(key.Model), Entry: profile.Choose(key)}
 		if at := views[i].Entry; at >= 0 {
 			views[i].Level = profile.Entries[at].Level
+			views[i].Knobs = profile.Knobs(at, key)
 		}
 	}
 	found, err := json.Marshal(views)

@@ -31,6 +31,8 @@ type durations struct {
 	Knobs       bool               `json:"knobs,omitempty"`   // some are set that no calibration has set
 	Calibration *usedCalibration   `json:"calibration,omitempty"`
 	Error       *calibration.Error `json:"measured_error,omitempty"`
+	// Expected is where 80 % of measurements of such a deployment are to be expected, or of its nearest kin that was measured.
+	Expected *calibration.Expected `json:"expected,omitempty"`
 	// Link is between prefill workers and decode workers.
 	Link *link `json:"hand_offs,omitempty"`
 }
@@ -60,6 +62,7 @@ func durationsOf(given, calibrated deployment, s *sdk) ([]durations, error) {
 	decode, err := poolDurations("decode", "decode_engine_args", given.args, calibrated.args, s)
 	// Splits were never compared with measurements.
 	prefill.Error, decode.Error = nil, nil
+	prefill.Expected, decode.Expected = nil, nil
 	return []durations{prefill, decode}, err
 }
 
@@ -112,6 +115,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 	// Ranks in lockstep were never compared with measurements.
 	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs && d.Speedup == nil && !ranks {
 		d.Error = calibration.MeasuredError(key, shipped)
+		d.Expected = calibration.Expect(key, shipped)
 	}
 	return d, nil
 }

@@ -183,7 +183,9 @@ func (r *run) about(id engine.RequestID) (router.Request, float64) {
 // attribute has the collector divide latencies, if that is wanted. Requests come to workers with first as their arguments first.
 func (r *run) attribute(first engineargs.Args) {
 	if r.Attribution {
-		r.collector.Attribute(r.Workload.Len(), worker.RequestDelayMs(first), !math.IsInf(r.MaxSimTimeMs, 1))
+		delay := worker.RequestDelay(first)
+		delayMs := func(id engine.RequestID) float64 { return delay.Of(r.Request(id).PromptTokens) }
+		r.collector.Attribute(r.Workload.Len(), delayMs, !math.IsInf(r.MaxSimTimeMs, 1))
 	}
 }
 

@@ -59,9 +59,9 @@ func (a *attribution) names() []string {
 type attribution struct {
 	requests []spent // by request; parts of a collector share it
 	workers  []progress
-	prefill  []progress // of prefill workers
-	delayMs  float64    // of each request on its way to the scheduler of the first worker
-	cutShort bool       // the run may end before its requests do
+	prefill  []progress                     // of prefill workers
+	delayMs  func(engine.RequestID) float64 // of a request on its way to the scheduler of the first worker
+	cutShort bool                           // the run may end before its requests do
 	// atLoss are requests that lost their KV after a token, as they were then. Only a run that may be cut short needs them.
 	atLoss map[engine.RequestID]spent
 	// atSingle is the sums of the worker when a request emitted its last token by itself (engine.Pass). Only such a run needs them.
@@ -96,9 +96,9 @@ const (
 	ended
 )
 
-// Attribute makes the collector divide latencies among their parts, from the start of a run. Requests need delayMs from the
+// Attribute makes the collector divide latencies among their parts, from the start of a run. A request needs delayMs from the
 // first worker that gets them to its scheduler. cutShort tells that the run may end before its requests do.
-func (c *Collector) Attribute(requests int, delayMs float64, cutShort bool) {
+func (c *Collector) Attribute(requests int, delayMs func(engine.RequestID) float64, cutShort bool) {
 	a := &attribution{
 		requests: make([]spent, requests), workers: make([]progress, len(c.workers)), delayMs: delayMs, cutShort: cutShort,
 		atLoss: map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]passSums{},
@@ -193,7 +193,7 @@ func (a *attribution) joins(id engine.RequestID, ms float64, at passSums) {
 	}
 	q.pause(ms)
 	if !q.joined {
-		delay := min(a.delayMs, q.parts[WorkerWait])
+		delay := min(a.delayMs(id), q.parts[WorkerWait])
 		q.parts[WorkerWait] -= delay
 		q.parts[Host] += delay
 	}

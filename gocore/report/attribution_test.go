@@ -12,7 +12,7 @@ import (
 // attributed returns a collector that divides the latencies of requests on one worker.
 func attributed(requests int, delayMs float64, cutShort bool) *Collector {
 	c := NewCollector(requests, 1)
-	c.Attribute(requests, delayMs, cutShort)
+	c.Attribute(requests, func(engine.RequestID) float64 { return delayMs }, cutShort)
 	return c
 }
 

@@ -79,22 +79,22 @@ func Check(args engineargs.Args) error {
 }
 
 // New returns an idle worker with the engine that args ask for. To a prefill worker that is an [engine.Puller], whose shell tells it
-// of transfers at any time, requests come when they reach the scheduler: RequestDelayMs after they were sent.
+// of transfers at any time, requests come when they reach the scheduler: RequestDelay after they were sent.
 func New(args engineargs.Args, setup engine.Setup) Worker {
-	knobs := args.Knobs
-	setup.Model = knobs.Scaled(setup.Model)
+	setup.Model = args.Knobs.Scaled(setup.Model)
 	made := kindOf(args).New(args, setup)
-	if knobs.RequestOverheadUs == 0 || setup.Role == engine.Decode || setup.Role == engine.Prefill && Traits(args).Pulls {
+	delay := RequestDelay(args)
+	if delay == (Delay{}) || setup.Role == engine.Decode || setup.Role == engine.Prefill && Traits(args).Pulls {
 		return Worker{Engine: made}
 	}
-	return Worker{Engine: intake.New(made, RequestDelayMs(args), args.BlockSize)}
+	return Worker{Engine: intake.New(made, delay, args.BlockSize)}
 }
 
-// RequestDelayMs returns how long a request is on its way to the scheduler of a worker that is the first to get it.
-func RequestDelayMs(args engineargs.Args) float64 {
-	if args.Knobs.RequestOverheadUs == 0 {
-		return 0
-	}
+// Delay is how long requests are on their way to the scheduler of a worker.
+type Delay = intake.Delay
+
+// RequestDelay returns how long requests are on their way to the scheduler of a worker that is the first to get them.
+func RequestDelay(args engineargs.Args) Delay {
 	clock := timing.Clock{Speedup: args.SpeedupRatio}
-	return clock.Ms(args.Knobs.RequestOverheadUs / 1000)
+	return Delay{Ms: clock.Ms(args.Knobs.RequestOverheadUs / 1000), TokenMs: clock.Ms(args.Knobs.RequestTokenOverheadUs / 1000)}
 }

@@ -21,6 +21,8 @@ PROJECT = Path(__file__).parent.parent.parent
 PAGE = PROJECT / "docs" / "accuracy.md"
 SHIPPED = PROJECT / "gocore" / "calibration" / "shipped" / "errors.json"
 
+SURE = "### How sure: ranges that hold 80 % of measurements"
+
 Group = tuple[str, ...]
 
 
@@ -37,7 +39,25 @@ def text(page: str) -> str:
         for group, errors in sorted(found.items())
         if len(errors) == 2
     ]
-    return '{"made_from": "docs/accuracy.md", "entries": [\n' + ",\n".join(lines) + "\n]}\n"
+    ranges = ",\n".join(map(json.dumps, expected(page)))
+    entries = ",\n".join(lines)
+    return f'{{"made_from": "docs/accuracy.md", "entries": [\n{entries}\n], "expected": [\n{ranges}\n]}}\n'
+
+
+def expected(page: str) -> Iterator[dict[str, Any]]:
+    """The rows of the table of ranges."""
+    section = page.partition(SURE + "\n")[2].partition("\n### ")[0]
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) == 10 and cells[5].isdigit():
+            about = dict(zip(("level", "engine", "model", "system", "precision"), cells[:5], strict=True))
+            spans = [[float(end) for end in cell.split(" to ")] for cell in cells[6:]]
+            yield {
+                **{name: value for name, value in about.items() if value != "-"},
+                "measurements": int(cells[5]),
+                "plain": dict(zip(("ttft", "tpot"), spans[:2], strict=True)),
+                "calibrated": dict(zip(("ttft", "tpot"), spans[2:], strict=True)),
+            }
 
 
 def rows(page: str, title: str, columns: int) -> Iterator[tuple[Group, list[str]]]:

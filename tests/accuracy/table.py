@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
 """Make the tables of docs/accuracy.md: how far simulations are off from the public measurements.
 
-usage: table.py [--folds FOLDER] [--write FILE] [--keep FOLDER]
+usage: table.py [--folds FOLDER] [--write FILE] [--keep FOLDER] [--jobs N] [--resume FILE]
 
 It needs aiconfigurator 0.12 and SciPy beside dynosim, and takes some minutes. Prints Markdown, or puts it in place of
 all that follows the line "<!-- tables -->" in FILE. FOLDER has calibration profiles fold-0.json, fold-1.json and so on:
-each was fitted without the configurations of its fold, which are scored with it.
+each was fitted without the configurations of its fold, which are scored with it. --resume keeps replays in a file and
+goes on with it after an interruption.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
+import json
+import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from dynamo._shell.cores import cores
 from dynamo.calibrate import calibration, folds, targets
 from dynamo.calibrate import report as calibrations
 from dynamo.calibrate.targets import Part, is_comparable
@@ -27,8 +32,12 @@ from dynamo.validate.main import validate
 from dynamo.validate.mapping import Rules, replay_of
 from dynamo.validate.measurement import Measurement, Refusal, Replay
 from dynamo.validate.report import Refused, Validation
-from dynamo.validate.runner import Result, run_all
+from dynamo.validate.runner import Result, asked, run_all
 from dynamo.validate.scores import METRICS, Key, Summary
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import sure  # noqa: E402
 
 PROJECT = Path(__file__).parent.parent.parent
 MEASURED = PROJECT / "examples" / "measured"
@@ -42,12 +51,14 @@ def main() -> None:
     parser.add_argument("--folds", type=Path, default=FOLDS)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--keep", type=Path, help="also write accuracy.json, .csv and .html of the first table here")
+    parser.add_argument("--jobs", type=int, default=cores(), help="processes (default: one per core)")
+    parser.add_argument("--resume", type=Path, help="keep the replays of the silicon table in this file")
     given = parser.parse_args()
     release = metadata.version("aiconfigurator")
     if not release.startswith(SDK):
         sys.exit(f"table.py: got aiconfigurator {release}, want {SDK}")
     warnings.simplefilter("ignore")
-    text = "\n".join(tables(given.folds, given.keep))
+    text = "\n".join(tables(given))
     if given.write is None:
         print(text)
         return
@@ -57,21 +68,86 @@ def main() -> None:
     given.write.write_text(page.partition(MARK)[0] + MARK + "\n" + text + "\n")
 
 
-def tables(profiles: Path, keep: Path | None) -> Iterable[str]:
+def tables(given: argparse.Namespace) -> Iterable[str]:
     table = sources.read([str(MEASURED / "silicon_sample.csv")])
     aggregated = [m for m in table if m.mode == "agg"]
-    plain = validate(aggregated, Rules(), show=told("nothing fitted"))
-    if keep is not None:
-        report.write(plain, keep)
+    plain, results = replayed_twice(aggregated, profiles_in(given.folds), given)
+    if given.keep is not None:
+        report.write(plain, given.keep)
     yield from overview(plain)
-    yield from calibrated(aggregated, plain.results, profiles)
+    yield from calibrated(plain.results, results, len(profiles_in(given.folds)))
     yield from by_group("By engine, model, GPU and precision", "model, GPU, precision", plain.results)
     yield from by_group("By number of clients", "concurrency", plain.results)
+    yield from by_group("By number of clients, calibrated", "concurrency", results)
+    yield from sure.table(plain.results, results)
     yield from single_requests()
     yield from second_halves()
     yield from others()
     yield from split_pools(table)
     yield from not_replayed(table, plain)
+
+
+def profiles_in(folder: Path) -> list[Path]:
+    found = sorted(folder.glob("fold-*.json"), key=lambda path: int(path.stem.partition("-")[2]))
+    if not found:
+        sys.exit(f"table.py: {folder} has no fold-0.json; make profiles writes the profiles of folds")
+    return found
+
+
+def replayed_twice(
+    rows: Sequence[Measurement], profiles: Sequence[Path], given: argparse.Namespace
+) -> tuple[Validation, list[Result]]:
+    """All rows with nothing fitted, and with the profile of their fold: in the same processes, which ask the SDK once."""
+    replays: list[Replay] = []
+    refused: list[Refused] = []
+    for row in rows:
+        try:
+            replays.append(replay_of(row, Rules()))
+        except Refusal as refusal:
+            refused.append(Refused(row, str(refusal)))
+    fitted = with_profiles([r.measurement for r in replays], profiles)
+    memory = Kept(given.resume, profiles)
+    missing = [r for r in (*replays, *fitted) if memory.find(r) is None]
+    # Some at a time, those that ask the SDK the same together: what is done is kept.
+    missing.sort(key=lambda replay: str(asked(replay)))
+    size = 24 * given.jobs
+    for at in range(0, len(missing), size):
+        memory.keep(run_all(missing[at : at + size], given.jobs))
+        told("silicon table")(min(at + size, len(missing)), len(missing))
+    results = [memory.find(r) for r in replays]
+    found = [r for r in results if r is not None and not r.refusal]
+    refused += [Refused(r.replay.measurement, r.refusal) for r in results if r is not None and r.refusal]
+    after = [r for r in map(memory.find, fitted) if r is not None and not r.refusal]
+    return Validation(found, refused, {"scheduler": "engine", "engine": {}}), after
+
+
+class Kept:
+    """Results of replays, kept in a file of pickles if there is one."""
+
+    def __init__(self, path: Path | None, profiles: Sequence[Path]) -> None:
+        self._path = path
+        self._texts = {str(profile): profile.read_text() for profile in profiles}
+        self._known: dict[str, Result] = {}
+        if path is not None and path.exists():
+            with path.open("rb") as file, contextlib.suppress(EOFError, pickle.UnpicklingError):
+                while True:
+                    self._known.update([pickle.load(file)])
+
+    def find(self, replay: Replay) -> Result | None:
+        return self._known.get(self._key(replay))
+
+    def keep(self, results: Sequence[Result]) -> None:
+        for result in results:
+            self._known[self._key(result.replay)] = result
+        if self._path is not None:
+            with self._path.open("ab") as file:
+                for result in results:
+                    pickle.dump((self._key(result.replay), result), file)
+
+    def _key(self, replay: Replay) -> str:
+        profile = self._texts.get(str(replay.engine.get("calibration")), "")
+        said = [replay.measurement.id, sorted(map(str, replay.engine.items())), str(replay.workload), profile]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def told(what: str) -> Callable[[int, int], None]:
@@ -131,14 +207,10 @@ CALIBRATED_HEAD = (
 )
 
 
-def calibrated(rows: Sequence[Measurement], before: Sequence[Result], folder: Path) -> Iterable[str]:
+def calibrated(before: Sequence[Result], results: Sequence[Result], count: int) -> Iterable[str]:
     """The score on held-out configurations with the committed profiles."""
     yield "### Calibrated, on configurations that were held out\n"
-    profiles = sorted(folder.glob("fold-*.json"), key=lambda path: int(path.stem.partition("-")[2]))
-    if not profiles:
-        sys.exit(f"table.py: {folder} has no fold-0.json; make profiles writes the profiles of folds")
-    results = [r for r in run_all(with_profiles(rows, profiles), on_result=told("calibrated")) if not r.refusal]
-    yield f"{len(profiles)} folds by configuration (model, GPU, precision, parallelism); every row is replayed with the"
+    yield f"{count} folds by configuration (model, GPU, precision, parallelism); every row is replayed with the"
     yield "profile that has not seen its configuration. Error of means in percent; intervals are of the median, from"
     yield "500 draws of configurations.\n"
     yield CALIBRATED_HEAD.format("silicon table")

@@ -22,17 +22,34 @@ import (
 // Engine is an engine whose requests take a while to its scheduler. One loop owns it.
 type Engine struct {
 	inner     engine.Engine
-	delayMs   float64
+	delay     Delay
 	blockSize int
-	onWay     deque.Deque[engine.Request] // in order of SentMs
-	waiting   engine.Pass                 // of a pass that only waits
-	waited    bool                        // the last pass did
-	reporting bool                        // work is to be reported
+	onWay     deque.Deque[traveller] // in order of SentMs and of dueMs
+	waiting   engine.Pass            // of a pass that only waits
+	waited    bool                   // the last pass did
+	reporting bool                   // work is to be reported
 }
 
-// New returns inner with a delay of delayMs, from the SentMs of each request. inner must not be a destination of hand-offs.
-func New(inner engine.Engine, delayMs float64, blockSize int) *Engine {
-	return &Engine{inner: inner, delayMs: delayMs, blockSize: blockSize}
+// Delay is how long a request is on its way: Ms, and TokenMs for each token of its prompt.
+type Delay struct{ Ms, TokenMs float64 }
+
+// Of returns the delay of a prompt.
+func (d Delay) Of(promptTokens int) float64 {
+	if d.TokenMs == 0 {
+		return d.Ms
+	}
+	return d.Ms + float64(d.TokenMs*float64(promptTokens))
+}
+
+// traveller is a request that is on its way, and when it reaches the scheduler.
+type traveller struct {
+	engine.Request
+	dueMs float64
+}
+
+// New returns inner with a delay, from the SentMs of each request. inner must not be a destination of hand-offs.
+func New(inner engine.Engine, delay Delay, blockSize int) *Engine {
+	return &Engine{inner: inner, delay: delay, blockSize: blockSize}
 }
 
 var (
@@ -40,16 +57,22 @@ var (
 	_ engine.Source        = (*Engine)(nil)
 )
 
-// Add implements [engine.Engine].
-func (e *Engine) Add(req engine.Request) { e.onWay.PushBack(req) }
+// Add implements [engine.Engine]. No request overtakes another one, however short its prompt is.
+func (e *Engine) Add(req engine.Request) {
+	due := req.SentMs + e.delay.Of(req.PromptTokens)
+	if e.onWay.Len() > 0 {
+		due = max(due, e.onWay.Back().dueMs)
+	}
+	e.onWay.PushBack(traveller{req, due})
+}
 
 // dueMs returns when the first request on its way reaches the scheduler.
-func (e *Engine) dueMs() float64 { return e.onWay.Front().SentMs + e.delayMs }
+func (e *Engine) dueMs() float64 { return e.onWay.Front().dueMs }
 
 // deliver hands over the requests that have arrived by now.
 func (e *Engine) deliver(nowMs float64) {
 	for e.onWay.Len() > 0 && e.dueMs() <= nowMs {
-		e.inner.Add(e.onWay.PopFront())
+		e.inner.Add(e.onWay.PopFront().Request)
 	}
 }
 
@@ -101,7 +124,7 @@ func (e *Engine) turnBack(id engine.RequestID) bool {
 }
 
 func (e *Engine) find(id engine.RequestID) int {
-	return e.onWay.Index(func(r engine.Request) bool { return r.ID == id })
+	return e.onWay.Index(func(r traveller) bool { return r.ID == id })
 }
 
 // Unblock implements [engine.Engine].

@@ -20,7 +20,7 @@ func newEngine(t *testing.T, role engine.Role) *intake.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return intake.New(vllm.New(args, engine.Setup{Role: role}), 5, args.BlockSize)
+	return intake.New(vllm.New(args, engine.Setup{Role: role}), intake.Delay{Ms: 5}, args.BlockSize)
 }
 
 func request(id engine.RequestID, sentMs float64) engine.Request {
@@ -60,6 +60,25 @@ func TestDelay(t *testing.T) {
 `
 	if got.String() != want {
 		t.Errorf("got\n%swant\n%s", got.String(), want)
+	}
+}
+
+// TestDelayOfPrompts: a delay grows with the prompt, and a request with a short prompt does not overtake one with a long prompt.
+func TestDelayOfPrompts(t *testing.T) {
+	args, _, err := engineargs.Parse(`{}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := intake.New(vllm.New(args, engine.Setup{}), intake.Delay{Ms: 5, TokenMs: 0.25}, args.BlockSize)
+	short := request(1, 1)
+	short.PromptTokens = 4 // 6 ms, but it waits for the one before
+	e.Add(request(0, 0))   // 64 tokens: 5 + 16 ms
+	e.Add(short)
+	if pass, _ := e.RunPass(1); pass.EndMs != 21 || len(pass.Admitted) != 0 {
+		t.Errorf("the pass that waits ends at %v and admits %d", pass.EndMs, len(pass.Admitted))
+	}
+	if pass, _ := e.RunPass(21); len(pass.Admitted) != 2 {
+		t.Errorf("%d requests are admitted", len(pass.Admitted))
 	}
 }
 

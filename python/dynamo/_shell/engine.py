@@ -142,7 +142,8 @@ class MockEngineArgs(FieldSet):
             ``engine_type`` vllm, ``scheduler`` vllm.
         pass_time: How long a pass takes that computes prompts and decodes: ``"separate"``, a prefill and a decode step
             of all that get a token, or ``"fused"``, one forward: the end of a prompt takes no decode step, and what any
-            forward takes counts once. Works with ``engine_type`` vllm, ``scheduler`` vllm.
+            forward takes counts once. None is ``"fused"`` with aic_backend, unless dp_size is above 1, and
+            ``"separate"`` otherwise. Works with ``engine_type`` vllm, ``scheduler`` vllm.
         scheduler_reserve_full_isl: Whether a request is admitted only if blocks for its whole prompt are free. Works
             with ``engine_type`` vllm, ``scheduler`` vllm.
         long_prefill_token_threshold: Most tokens that one request computes in a pass; 0 is no limit. Works with
@@ -191,11 +192,15 @@ class MockEngineArgs(FieldSet):
         seq_overhead_us: Host time of each pass for each request in it, in microseconds.
         request_overhead_us: Time from the worker to the scheduler, for each request, in microseconds. Works with
             aggregated or prefill workers.
+        request_token_overhead_us: The same for each token of its prompt: tokenising, and sending it. Works with
+            aggregated or prefill workers.
         prefill_scale: Factor on the predicted time of prompts.
         decode_scale: Factor on the predicted time of decode passes.
         kv_pool_scale: Factor on an estimated KV pool. Works with ``aic_backend`` without ``num_gpu_blocks``.
         calibration: File with a profile that dynamo.calibrate wrote, or ``"auto"`` for the profile that comes with this
-            package: it sets those of the six fields above that are left out.
+            package: it sets those of the seven fields above that are left out.
+        engine_version: Release of the engine that is simulated, such as ``"0.19.0"``: calibration looks for
+            measurements of it.
 
     Every field can be read. ``num_gpu_blocks``, ``enable_prefix_caching``, ``worker_type``, the ``aic_*`` fields and
     the memory fractions can be set.

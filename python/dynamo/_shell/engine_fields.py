@@ -323,7 +323,7 @@ class EngineFields(TypedDict, total=False):
     eviction_backend: EvictionBackend
     scheduler: Scheduler
     async_scheduling: bool
-    pass_time: PassTime
+    pass_time: PassTime | None
     scheduler_reserve_full_isl: bool
     long_prefill_token_threshold: int
     long_prefill_token_threshold_adaptive: bool
@@ -345,7 +345,9 @@ class EngineFields(TypedDict, total=False):
     step_overhead_us: float
     seq_overhead_us: float
     request_overhead_us: float
+    request_token_overhead_us: float
     prefill_scale: float
     decode_scale: float
     kv_pool_scale: float
     calibration: str | os.PathLike[str] | None
+    engine_version: str | None

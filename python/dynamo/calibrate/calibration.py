@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynamo.calibrate import folds, profile, targets
-from dynamo.calibrate.fit import Estimate, Fit, fit
+from dynamo.calibrate.fit import Fit, fit
 from dynamo.calibrate.folds import tells
 from dynamo.calibrate.knobs import NEUTRAL
 from dynamo.calibrate.response import Response, design, is_closed, response
@@ -72,8 +72,8 @@ class Calibration:
         """All that were replayed; not all of them are fitted (``folds.tells``)."""
         return [r.replay for r in self.responses]
 
-    def estimate(self, replay: Replay) -> Estimate | None:
-        """The estimate that the engine of a replay reads from the profile; None if nothing in it is for that."""
+    def choice(self, replay: Replay) -> profile.Choice | None:
+        """What the engine of a replay reads from the profile; None if nothing in it is for that."""
         return profile.chosen(self.fit, tells(self.responses), [replay])[0]
 
     def profile(self, about: Mapping[str, Any], kv_tokens: int = 0) -> dict[str, Any]:
@@ -157,6 +157,6 @@ def _settled(
 
 
 def _around(found: Fit, old: Response) -> Task:
-    estimate = found.best(old.subject)
-    assert estimate is not None, "every response has been fitted"
-    return design(old.replay, old.part, np.exp(estimate.values))
+    values = found.values(old.subject)
+    assert values is not None, "every response has been fitted"
+    return design(old.replay, old.part, np.exp(values))

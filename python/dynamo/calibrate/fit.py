@@ -9,17 +9,19 @@ engine and GPU. Large errors count less than their square, because some publishe
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from dynamo.calibrate.knobs import EXPECTED, HIGH, KNOBS, LOW, SPREADS, Vector, rounded
+from dynamo.calibrate.knobs import EXPECTED, HIGH, KNOBS, LOW, SEQUENCE, SPREADS, Vector, rounded
 from dynamo.calibrate.response import Response
 from dynamo.calibrate.subject import Subject
+from dynamo.validate.measurement import Replay
 from dynamo.validate.scores import METRICS
 
 Key: TypeAlias = tuple[str, ...]
@@ -37,7 +39,7 @@ LEVELS = (
     Level("engine", lambda s: (s.engine,)),
     Level("gpu", lambda s: (s.engine, s.system)),
     Level("kin", lambda s: (s.engine, s.system, s.model)),
-    Level("model", lambda s: tuple(s)),
+    Level("model", lambda s: (s.engine, s.system, s.model, s.precision)),
 )
 # What adds to a knob: the engine, the GPU, the model wherever it runs, and the model as it runs there.
 _PARTS: tuple[Callable[[Subject], Key], ...] = (
@@ -46,6 +48,25 @@ _PARTS: tuple[Callable[[Subject], Key], ...] = (
     lambda s: (s.engine, s.model),
     LEVELS[3].key,
 )
+
+
+class FactorKey(NamedTuple):
+    """What a factor of a profile is for: any version, model or number of GPUs if "" or 0."""
+
+    engine: str
+    version: str = ""
+    model: str = ""
+    tp: int = 0
+
+
+# What adds to that for releases of the engine, where that is known, and for numbers of GPUs. None adds nothing.
+_FACTORS: tuple[Callable[[Subject], FactorKey | None], ...] = (
+    lambda s: FactorKey(s.engine, s.version) if s.version else None,
+    lambda s: FactorKey(s.engine, s.version, s.model) if s.version and s.model else None,
+    lambda s: FactorKey(s.engine, "", s.model, s.tp) if s.tp and s.model else None,
+)
+# What a fit leaves of a knob that engines hide, in microseconds.
+_HIDDEN = 0.01
 # How far two measurements of the same thing are apart, as a standard deviation of the logarithm: another container
 # image moves TTFT by 15 % and TPOT by 12 %, the same one by 2.5 % and 0.3 %.
 _NOISE = {"ttft": 0.12, "tpot": 0.06}
@@ -53,6 +74,7 @@ _NOISE = {"ttft": 0.12, "tpot": 0.06}
 _NOISE_OF_REQUESTS = {"ttft": 0.05, "tpot": 0.025}
 # The rows of a configuration share what the simulation has wrong about it, so more of them than this tell nothing new.
 _TELLING_ROWS = 8
+_TELLING_SIZES = 3
 _LEAST_MS = 1e-4
 
 
@@ -82,6 +104,19 @@ class Fit:
 
     estimates: Mapping[tuple[str, Key], Estimate]
     departure: float
+    # Logarithms of what multiplies these estimates, and how many measurements they are of.
+    factors: Mapping[FactorKey, tuple[Vector, int]] = field(default_factory=dict)
+
+    def values(self, subject: Subject) -> Vector | None:
+        """The logarithms of the knobs of a subject that was fitted."""
+        found = self.best(subject)
+        if found is None:
+            return None
+        total = found.values.copy()
+        for key in (key(subject) for key in _FACTORS):
+            if key in self.factors:
+                total += self.factors[key][0]
+        return total
 
     def best(self, subject: Subject) -> Estimate | None:
         """The most specific estimate for a subject that was fitted; None if its engine was not measured."""
@@ -95,21 +130,47 @@ class Fit:
         """What a fit minimises, with other formulas: those made around it have the errors of real replays."""
         total = self.departure
         for response in responses:
-            found = self.best(response.subject)
+            found = self.values(response.subject)
             assert found is not None, "every response has been fitted"
-            total += float(np.sum(_softened(_errors(response, np.exp(found.values))) ** 2))
+            total += float(np.sum(_softened(_errors(response, np.exp(found))) ** 2))
         return total
 
 
 def fit(responses: Sequence[Response]) -> Fit:
     """Fits the knobs to measurements."""
     estimates: dict[tuple[str, Key], Estimate] = {}
+    factors: dict[FactorKey, tuple[Vector, int]] = {}
     departure = 0.0
     for engine in sorted({r.subject.engine for r in responses}):
-        found, far = _Problem([r for r in responses if r.subject.engine == engine]).solved()
+        found, by, far = _Problem([r for r in responses if r.subject.engine == engine]).solved()
         estimates |= found
+        factors |= by
         departure += far
-    return Fit(estimates, departure)
+    return Fit(estimates, departure, factors)
+
+
+def _hides(replay: Replay) -> bool:
+    """Whether an engine composes its next pass while one runs, so that the host's time for requests takes no time."""
+    return replay.engine.get("scheduler") == "vllm" and replay.engine.get("async_scheduling", True) is not False
+
+
+def _telling(responses: Sequence[Response]) -> Callable[[Subject], Iterator[_Group]]:
+    """What says which factors a subject has.
+
+    One release of an engine tells nothing apart, and two numbers of GPUs are hardly more than the configurations themselves.
+    """
+    versions = len({r.subject.version for r in responses}) > 1
+    sizes: dict[str, set[int]] = {}
+    for r in responses:
+        sizes.setdefault(r.subject.model, set()).add(r.subject.tp)
+
+    def factors(subject: Subject) -> Iterator[_Group]:
+        for at, key in enumerate(_FACTORS):
+            tells = versions if at < len(_FACTORS) - 1 else len(sizes[subject.model]) >= _TELLING_SIZES
+            if tells and (found := key(subject)) is not None:
+                yield len(_PARTS) + at, found
+
+    return factors
 
 
 _Group: TypeAlias = tuple[int, Key]  # place in _PARTS, key
@@ -123,15 +184,23 @@ class _Problem:
         configurations = [r.replay.measurement.configuration for r in responses]
         rows = Counter(configurations)
         self._weights = [min(1.0, _TELLING_ROWS / rows[name]) ** 0.5 for name in configurations]
-        chains = [[(at, key(r.subject)) for at, key in enumerate(_PARTS)] for r in responses]
+        hidden = all(_hides(r.replay) for r in responses)
+        self._expected, self._low = EXPECTED.copy(), LOW.copy()
+        if hidden:
+            self._expected[SEQUENCE] = self._low[SEQUENCE] = math.log(_HIDDEN)
+        factors = _telling(responses)
+        chains = [[*_groups_of(r.subject), *factors(r.subject)] for r in responses]
         self._rows = Counter(group for chain in chains for group in chain)
         self._groups: list[_Group] = sorted({group for chain in chains for group in chain})
         self._place = {group: i for i, group in enumerate(self._groups)}
         self._chains = [[self._place[group] for group in chain] for chain in chains]
-        self._spread = np.concatenate([SPREADS[at] for at, _ in self._groups])
+        spreads = np.array([SPREADS[at] for at, _ in self._groups])
+        if hidden:
+            spreads[:, SEQUENCE] = 1e-3
+        self._spread = spreads.ravel()
 
-    def solved(self) -> tuple[dict[tuple[str, Key], Estimate], float]:
-        """The estimates of the engine, and how far they are from what was expected."""
+    def solved(self) -> tuple[dict[tuple[str, Key], Estimate], dict[FactorKey, tuple[Vector, int]], float]:
+        """The estimates of the engine and the factors on them, and how far all are from what was expected."""
         solution = least_squares(
             self._residuals,
             np.zeros(len(self._spread)),
@@ -145,7 +214,12 @@ class _Problem:
             (level, key): self._estimate(solution.x, covariance, level, key, chain)
             for level, key, chain in self._wanted()
         }
-        return found, float(np.sum((solution.x / self._spread) ** 2))
+        factors = {
+            FactorKey(*key): (solution.x[self._columns(self._place[at, key])], self._rows[at, key])
+            for at, key in self._groups
+            if at >= len(_PARTS)
+        }
+        return found, factors, float(np.sum((solution.x / self._spread) ** 2))
 
     def _wanted(self) -> Iterator[tuple[str, Key, list[int]]]:
         """The level and key of each estimate, and the groups whose parts add up to it."""
@@ -159,7 +233,8 @@ class _Problem:
             for _, model in keys[2]:
                 yield "kin", (engine, system, model), [*above, place[2, (engine, model)]]
         for key in keys[3]:
-            yield "model", key, next(chain for chain in self._chains if place[3, key] in chain)
+            chain = next(chain for chain in self._chains if place[3, key] in chain)
+            yield "model", key, chain[: len(_PARTS)]
 
     def _residuals(self, x: Vector) -> Vector:
         parts = []
@@ -179,8 +254,8 @@ class _Problem:
         return np.vstack([*blocks, np.diag(1 / self._spread)])
 
     def _sum(self, x: Vector, chain: Iterable[int]) -> Vector:
-        total = EXPECTED + sum(x[self._columns(i)] for i in chain)
-        return np.clip(total, LOW, HIGH)
+        total = self._expected + sum(x[self._columns(i)] for i in chain)
+        return np.clip(total, self._low, HIGH)
 
     def _columns(self, i: int) -> slice:
         return slice(i * len(KNOBS), (i + 1) * len(KNOBS))
@@ -192,6 +267,11 @@ class _Problem:
         rows = self._rows[self._groups[chain[-1]]]
         correlation = left / np.outer(deviation, deviation)
         return Estimate(level, key, self._sum(x, chain), rows, deviation / expected, correlation)
+
+
+def _groups_of(subject: Subject) -> Iterator[_Group]:
+    """Engine, GPU, model, and the model on that GPU."""
+    yield from ((at, key(subject)) for at, key in enumerate(_PARTS))
 
 
 def _errors(response: Response, values: Vector) -> Vector:

@@ -60,8 +60,8 @@ def held_out(responses: Sequence[Response], without: Sequence[Fold]) -> list[Hel
     choices = [profile.chosen(fold.fit, fold.responses, replays) for fold in without]
     found = []
     for place, r in enumerate(responses):
-        estimate = choices[fold_of(r.replay.measurement.configuration, len(without))][place]
-        known = (estimate.knobs, estimate.level) if estimate else (None, "")
+        choice = choices[fold_of(r.replay.measurement.configuration, len(without))][place]
+        known = (choice.knobs, choice.level) if choice else (None, "")
         found.append(Held(r.replay, r.part, *known))
     return found
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from dynamo import _core
-from dynamo.calibrate.fit import LEVELS, Estimate, Fit
-from dynamo.calibrate.knobs import engine_arguments
+from dynamo.calibrate.fit import LEVELS, Estimate, FactorKey, Fit
+from dynamo.calibrate.knobs import NAMES, Vector, engine_arguments, rounded
 from dynamo.calibrate.response import Response
 from dynamo.replay import files
 from dynamo.validate.measurement import Measurement, Replay
 
 FORMAT = "dynosim-calibration/1"
+# Less than any knob that has an effect.
+_LEAST = 0.02
 
 
 def build(fit: Fit, responses: Sequence[Response], about: Mapping[str, Any], kv_tokens: int = 0) -> dict[str, Any]:
@@ -27,17 +31,27 @@ def build(fit: Fit, responses: Sequence[Response], about: Mapping[str, Any], kv_
         kv_tokens: Size of the KV pool that was measured; 0 if that is not known.
     """
     entries = [_entry(estimate, _members(estimate, responses), kv_tokens) for estimate in fit.estimates.values()]
-    return {"format": FORMAT, "fit": dict(about), "entries": entries}
+    factors = [_factor(key, values, rows, responses) for key, (values, rows) in sorted(fit.factors.items())]
+    return {"format": FORMAT, "fit": dict(about), "entries": entries, **({"factors": factors} if factors else {})}
 
 
-def chosen(fit: Fit, responses: Sequence[Response], replays: Sequence[Replay]) -> list[Estimate | None]:
-    """The estimates that the engines of replays read from the profile of a fit; None where nothing in it is for one.
+class Choice(NamedTuple):
+    """The knobs that an engine reads from a profile, and the level of the entry."""
+
+    knobs: tuple[float, ...]
+    level: str
+
+
+def chosen(fit: Fit, responses: Sequence[Response], replays: Sequence[Replay]) -> list[Choice | None]:
+    """What the engines of replays read from the profile of a fit; None where nothing in it is for one.
 
     The choice is that of engines (gocore/calibration/select.go), so that scores are of what users get.
     """
-    estimates = list(fit.estimates.values())
     views = _core.calibrations([r.engine for r in replays], json.dumps(build(fit, responses, {})))
-    return [estimates[view["entry"]] if view["entry"] >= 0 else None for view in views]
+    return [
+        Choice(tuple(view.get("knobs", {}).get(name, 0.0) for name in NAMES), view["level"]) if view["entry"] >= 0 else None
+        for view in views
+    ]
 
 
 def _members(estimate: Estimate, responses: Sequence[Response]) -> list[Response]:
@@ -71,7 +85,19 @@ def _entry(estimate: Estimate, members: Sequence[Response], kv_tokens: int) -> d
         if kv_tokens:
             entry["kv_tokens"] = kv_tokens
     entry["measurements"] = estimate.measurements
-    return {**entry, "knobs": engine_arguments(estimate.knobs)}
+    return {**entry, "knobs": _shown(estimate.knobs)}
+
+
+def _factor(key: FactorKey, values: Vector, rows: int, responses: Sequence[Response]) -> dict[str, Any]:
+    """What multiplies the knobs of an entry for a release of the engine, or for a model on so many GPUs."""
+    timing = _timing(next(r.replay.engine for r in responses if r.subject.engine == key.engine))
+    about = {name: value for name, value in key._asdict().items() if value}
+    return {**about, "timing": timing, "measurements": rows, "knobs": engine_arguments(rounded(np.exp(values)))}
+
+
+def _shown(values: Sequence[float]) -> dict[str, float]:
+    """Knobs as engine arguments, without those of next to no effect: engines hide them."""
+    return {name: value for name, value in engine_arguments(values).items() if value >= _LEAST}
 
 
 def _model(engine: Mapping[str, Any], measurement: Measurement) -> str:

@@ -79,10 +79,10 @@ def rest(found: Calibration, part: Part) -> Iterator[tuple[Replay, str, list[lis
     """
     unseen = Part(part.end, 1.0)
     for replay in found.replays:
-        estimate = found.estimate(replay)
-        if replay.measurement.requests is None or estimate is None:
+        choice = found.choice(replay)
+        if replay.measurement.requests is None or choice is None:
             continue
-        for word, knobs in (("before", {}), ("after", engine_arguments(estimate.knobs))):
+        for word, knobs in (("before", {}), ("after", engine_arguments(choice.knobs))):
             yield replay, word, list(_compared(replay, knobs, unseen))
 
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamo.calibrate import targets
-from dynamo.calibrate.knobs import EXPECTED, REQUEST, Vector
+from dynamo.calibrate.knobs import EXPECTED, REQUEST, TOKEN, WAY, Vector
 from dynamo.calibrate.subject import Subject
 from dynamo.calibrate.targets import Part
 from dynamo.calibrate.trials import Task, Trial
-from dynamo.validate.measurement import ClosedLoop, Recorded, Replay
+from dynamo.validate.measurement import ClosedLoop, Recorded, Replay, mean_length
 from dynamo.validate.scores import METRICS
 
 # Request overheads, in microseconds, at which closed loops are replayed.
-_REQUEST_US = {"vllm": (10_000.0, 30_000.0, 60_000.0), "sglang": (60_000.0, 150_000.0, 300_000.0)}
+_REQUEST_US = {"vllm": (40_000.0,), "sglang": (60_000.0, 200_000.0)}
 _OTHER_REQUEST_US = (15_000.0, 60_000.0, 200_000.0)
 # By which factor a knob is changed to see what it does.
 _STEP = 1.3
@@ -45,12 +45,13 @@ class Response:
     slopes: dict[str, np.ndarray]  # [knob, figure], per unit of a knob
     request_us: Vector  # where the effect of the request overhead is known, ascending
     at_request: dict[str, np.ndarray]  # [place, figure], what it adds
+    tokens: float  # of a prompt, the mean
 
     def value(self, values: Vector) -> dict[str, Vector]:
         off = values - self.base
-        off[REQUEST] = 0
+        off[list(WAY)] = 0
         return {
-            metric: self.at_base[metric] + off @ self.slopes[metric] + self._added(metric, values[REQUEST])
+            metric: self.at_base[metric] + off @ self.slopes[metric] + self._added(metric, self._way_us(values))
             for metric in METRICS
         }
 
@@ -59,9 +60,14 @@ class Response:
         found = {}
         for metric in METRICS:
             found[metric] = self.slopes[metric].copy()
-            i, x, y = self._piece(values[REQUEST]), self.request_us, self.at_request[metric]
+            i, x, y = self._piece(self._way_us(values)), self.request_us, self.at_request[metric]
             found[metric][REQUEST] = (y[i + 1] - y[i]) / (x[i + 1] - x[i])
+            found[metric][TOKEN] = found[metric][REQUEST] * self.tokens
         return found
+
+    def _way_us(self, values: Vector) -> float:
+        """How long a request with the mean length of a prompt is on its way."""
+        return float(values[REQUEST] + values[TOKEN] * self.tokens)
 
     def _piece(self, request_us: float) -> int:
         """The place before the piece of the interpolation that holds a request overhead."""
@@ -87,15 +93,21 @@ def design(replay: Replay, part: Part, around: Vector | None = None) -> Task:
     base = np.exp(EXPECTED) if around is None else around
     closed = is_closed(replay)
     step = _STEP if closed else _NEARBY
-    if closed:
-        base = base.copy()
-        base[REQUEST] = 0
+    base = base.copy()
+    base[REQUEST] = 0 if closed else base[REQUEST] + base[TOKEN] * _tokens(replay)
+    base[TOKEN] = 0
     settings = [tuple(base)]
     for k in range(len(base)):
-        if k != REQUEST:
+        if k not in WAY:
             settings.append(_changed(base, k, base[k] * step))
     settings += [_changed(base, REQUEST, us) for us in _request_places(replay, base)]
     return Task(replay, tuple(settings), part)
+
+
+def _tokens(replay: Replay) -> float:
+    """The mean length of a prompt."""
+    load = replay.workload
+    return float(np.mean(load.requests.isl)) if isinstance(load, Recorded) else mean_length(load.isl)
 
 
 def _changed(base: Vector, k: int, value: float) -> tuple[float, ...]:
@@ -119,7 +131,7 @@ def response(task: Task, subject: Subject, found: list[Trial]) -> Response | str
         trials.append(trial)
     base = np.array(task.settings[0])
     at_base = trials[0]
-    others = [k for k in range(len(base)) if k != REQUEST]
+    others = [k for k in range(len(base)) if k not in WAY]
     slopes = {m: np.zeros((len(base), len(at_base[m]))) for m in METRICS}
     for i, k in enumerate(others, start=1):
         change = np.array(task.settings[i])[k] - base[k]
@@ -138,4 +150,5 @@ def response(task: Task, subject: Subject, found: list[Trial]) -> Response | str
         slopes,
         np.array([base[REQUEST], *(s[REQUEST] for s in settings if s is not None)]),
         {m: np.array([np.zeros(len(at_base[m])), *(t[m] - at_base[m] for t in places)]) for m in METRICS},
+        _tokens(task.replay),
     )

@@ -21,6 +21,8 @@ class Subject(NamedTuple):
     system: str
     model: str
     precision: str
+    version: str = ""  # release of the engine, "" if that is not known
+    tp: int = 0  # of the model, 0 if nothing says it
 
 
 def subjects(replays: Sequence[Replay]) -> list[Subject]:
@@ -32,5 +34,5 @@ def subjects(replays: Sequence[Replay]) -> list[Subject]:
         model = seen["family"] or m.group[1]
         precision = seen["precision"] or m.precision or ("bf16" if m.model else "")
         model = spelled.setdefault(model.lower(), model)
-        found.append(Subject(seen["engine"], seen["system"] or m.system, model, precision))
+        found.append(Subject(seen["engine"], seen["system"] or m.system, model, precision, seen.get("version", ""), seen.get("tp", 0)))
     return found

@@ -104,6 +104,24 @@ def error_line(found: Durations) -> str:
     return text
 
 
+# What measurements are of, by the level of what is expected.
+_KIN = {
+    "model": "this model on this GPU",
+    "kin": "this model on all GPUs",
+    "gpu": "all models on this GPU",
+    "engine": "all models of this engine",
+}
+
+
+def expected_line(found: Durations) -> str:
+    """Returns where measurements are to be expected in one line, ``""`` if nothing is known."""
+    if len(found) != 1 or (expected := found[0].get("expected")) is None:
+        return ""
+    spans = [f"{metric.upper()} {expected[metric][0]:.2f} to {expected[metric][1]:.2f}" for metric in ("ttft", "tpot")]
+    about = f"{_KIN[expected['level']]}, {expected['measurements']} rows"
+    return f"80 % of measurements are expected at {' and '.join(spans)} times the simulated one ({about})"
+
+
 def hand_off_line(found: Durations) -> str:
     """Returns how long the KV between two pools takes in one line, ``""`` with one pool."""
     link = next((pool["hand_offs"] for pool in found if "hand_offs" in pool), None)
@@ -122,4 +140,4 @@ def hand_off_line(found: Durations) -> str:
 
 def lines(found: Durations) -> list[str]:
     """Returns all these lines, as far as there are any."""
-    return [text for text in (line(found), hand_off_line(found), error_line(found)) if text]
+    return [text for text in (line(found), hand_off_line(found), error_line(found), expected_line(found)) if text]

@@ -116,27 +116,37 @@ def vllm_running(row: Measurement, clients: int) -> int:
 
 
 def sglang_chunk(row: Measurement) -> int:
-    """SGLang's chunked_prefill_size for one rank (script; its default for gap)."""
-    if row.source == "gap":
+    """SGLang's chunked_prefill_size for one rank (script; its default for gap and, on H200, for GLM-5)."""
+    if row.source == "gap" or ("GLM" in row.model and row.system in _HOPPER):
         return 8192
-    return 16384 if _is_small_chunk(row) else 32768
+    if "Qwen3.5" in row.model and row.precision == "fp8":
+        return 16384 if row.system in _HOPPER or row.version != "0.5.9" else 32768
+    return 16384 if row.precision == "fp4" and "DeepSeek" in row.model else 32768
 
 
 def sglang_running(row: Measurement) -> int:
     """SGLang's max_running_requests (script)."""
     if row.source == "gap":
         return 1024
-    return 128 if row.system in _BLACKWELL and not _is_small_chunk(row) else 256
+    return 128 if row.system in _BLACKWELL and not _has_more_rows(row) else 256
 
 
 def receive_interval(row: Measurement, clients: int) -> int:
-    """SGLang's scheduler_recv_interval: how many passes go by before it looks for new requests (script, Blackwell)."""
-    if row.source == "gap" or row.system not in _BLACKWELL:
+    """SGLang's scheduler_recv_interval: how many passes go by before it looks for new requests (script, Blackwell).
+
+    The scripts of GLM-5 do not set it.
+    """
+    if row.source == "gap" or row.system not in _BLACKWELL or "GLM" in row.model:
         return 1
-    return 10 if clients < (5 if "Qwen3.5" in row.model else 16) else 30
+    if "Qwen3.5" in row.model and row.precision == "fp4" and row.system == "b200_sxm":
+        return 30
+    if "Qwen3.5" in row.model and row.precision == "fp8" and row.version == "0.5.10.post1":
+        return 10
+    return 10 if clients < 16 else 30
 
 
-def _is_small_chunk(row: Measurement) -> bool:
+def _has_more_rows(row: Measurement) -> bool:
+    """Whether a script on Blackwell lets more than 128 requests run."""
     return ("Qwen3.5" in row.model and row.precision != "bf16") or row.precision == "fp4"
 
 

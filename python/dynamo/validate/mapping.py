@@ -60,6 +60,8 @@ def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # im
     engine = _overridden(replay.engine, rules.engine)
     pool = replay.pool if "aic_system" in engine else None
     engine |= _scheduler(engine, rules)
+    if measurement.version:
+        engine.setdefault("engine_version", measurement.version)
     return replace(replay, engine={**_passes(measurement, engine), **engine}, pool=pool)
 
 

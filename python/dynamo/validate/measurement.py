@@ -18,6 +18,12 @@ def longest(length: Length) -> int:
     return int(re.findall(r"\d+", str(length))[-1])
 
 
+def mean_length(length: Length) -> float:
+    """The number in a length, or about the mean of a distribution: that of the numbers that describe it."""
+    numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", str(length))]
+    return sum(numbers) / len(numbers)
+
+
 class Refusal(Exception):
     """Why a measurement is not replayed, in words that are the same for all measurements with that cause."""
 
