@@ -116,19 +116,30 @@ def test_limits_of_ranks_add_up() -> None:
 def test_limits_of_sglang() -> None:
     engine = replay_of(row(**QWEN, precision="fp4", system="b200_sxm")).engine
     assert engine["max_num_seqs"] == 256
-    chunk = {"chunked_prefill_size": 16384, "max_prefill_tokens": 16384}
+    chunk = {"chunked_prefill_size": 32768, "max_prefill_tokens": 32768}
     assert engine["sglang"] == {**chunk, "ignore_eos": True, "scheduler_recv_interval": 30}
     engine = replay_of(row(**QWEN, precision="bf16", system="b200_sxm")).engine
     assert (engine["max_num_seqs"], engine["sglang"]["chunked_prefill_size"]) == (128, 32768)
+    for changes, tokens in (
+        ({"precision": "fp8", "system": "b200_sxm", "version": "0.5.9"}, 32768),
+        ({"precision": "fp8", "system": "b300_sxm", "version": "0.5.10.post1"}, 16384),
+        ({"precision": "fp8", "system": "h200_sxm", "version": "0.5.9"}, 16384),
+        ({"model": "zai-org/GLM-5", "precision": "fp8", "system": "h200_sxm"}, 8192),
+        ({"model": "zai-org/GLM-5", "precision": "fp8", "system": "b200_sxm"}, 32768),
+        ({"model": "deepseek-ai/DeepSeek-V3", "precision": "fp4", "system": "b200_sxm"}, 16384),
+    ):
+        assert campaigns.sglang_chunk(row(**{**QWEN, **changes})) == tokens, changes
 
 
 @pytest.mark.parametrize(
     ("changes", "clients", "interval"),
     [
-        ({"model": "zhipuai/GLM-5", "system": "b200_sxm"}, 15, 10),
-        ({"model": "zhipuai/GLM-5", "system": "b200_sxm"}, 16, 30),
-        ({"system": "b300_sxm"}, 4, 10),
-        ({"system": "b300_sxm"}, 8, 30),
+        ({"model": "zhipuai/GLM-5", "system": "b200_sxm"}, 16, None),
+        ({"system": "b300_sxm"}, 15, 10),
+        ({"system": "b300_sxm"}, 16, 30),
+        ({"system": "b200_sxm", "precision": "fp4"}, 4, 30),
+        ({"system": "b300_sxm", "precision": "fp4"}, 4, 10),
+        ({"system": "b300_sxm", "precision": "fp8", "version": "0.5.10.post1"}, 64, 10),
         ({"system": "h200_sxm"}, 64, None),
         ({"system": "b200_sxm", "source": "gap"}, 64, None),
     ],

@@ -1,6 +1,9 @@
 package calibration
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestMeasuredError: the error of an engine, model, GPU and precision is that of docs/accuracy.md, with the shipped
 // profile or without; what was not measured has none.
@@ -12,7 +15,7 @@ func TestMeasuredError(t *testing.T) {
 		rows       int
 	}{
 		{`"aic_system": "h100_sxm", "aic_model_path": "meta-llama/Meta-Llama-3.1-70B", "aic_gemm_dtype": "fp8"`, false, 0.023, 0.155, 15},
-		{`"aic_system": "h100_sxm", "aic_model_path": "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8"`, true, 0.179, 0.097, 15},
+		{`"aic_system": "h100_sxm", "aic_model_path": "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8"`, true, 0.258, 0.078, 8},
 		{`"aic_system": "h100_sxm", "aic_model_path": "openai/gpt-oss-120b"`, false, 0.399, 0.061, 32},
 		{`"aic_system": "h100_sxm", "aic_model_path": "Qwen/Qwen3-32B"`, false, 0.092, 0.167, 60},
 		{`"aic_system": "h100_sxm", "aic_model_path": "meta-llama/Meta-Llama-3.1-70B"`, false, 0, 0, 0},
@@ -32,5 +35,31 @@ func TestMeasuredError(t *testing.T) {
 	}
 	if found := MeasuredError(KeyOf(parse(t, `{}`)), false); found != nil {
 		t.Errorf("the polynomial: got %+v, want none", *found)
+	}
+}
+
+// TestExpect: what is to be expected is of the model on its GPU, else of the nearest kin; nothing of rules that were not measured.
+func TestExpect(t *testing.T) {
+	for _, test := range []struct {
+		in         string
+		calibrated bool
+		want       *Expected
+	}{
+		{`"scheduler": "vllm", "aic_system": "h200_sxm", "aic_model_path": "openai/gpt-oss-120b"`, true,
+			&Expected{Range{0.83, 1.31}, Range{0.95, 1.11}, "model", 11}},
+		{`"scheduler": "vllm", "aic_system": "h200_sxm", "aic_model_path": "x/Unknown-7B"`, false,
+			&Expected{Range{0.75, 2.56}, Range{0.71, 1.64}, "gpu", 77}},
+		{`"scheduler": "sglang", "engine_type": "sglang", "aic_backend": "sglang", "aic_system": "l40s", "aic_model_path": "x/Unknown-7B"`, true,
+			&Expected{Range{0.64, 3.01}, Range{0.77, 1.4}, "engine", 311}},
+		{`"aic_system": "h200_sxm", "aic_model_path": "openai/gpt-oss-120b"`, true, nil}, // by the rules of Dynamo's mocker
+	} {
+		in := `{"num_gpu_blocks": 500, ` + test.in
+		if !strings.Contains(in, "aic_backend") {
+			in += `, "aic_backend": "vllm"`
+		}
+		found := Expect(KeyOf(parse(t, in+"}")), test.calibrated)
+		if (found == nil) != (test.want == nil) || found != nil && *found != *test.want {
+			t.Errorf("%s: got %+v, want %+v", test.in, found, test.want)
+		}
 	}
 }

@@ -36,6 +36,8 @@ type Entry struct {
 
 	Measurements int
 	Note         string // what a user has to know, "" for nothing
+	// Fused tells that the fit counted passes of vLLM as one forward (engine argument pass_time); its knobs mean that.
+	Fused bool
 
 	Knobs map[string]float64 // those that were fitted, by name; see engineargs.Knobs
 	// KVTokens is the size of the KV pool of the engine that was measured, in tokens; 0 if that is not known.
@@ -70,6 +72,7 @@ func schema() strictjson.Schema {
 			{Name: "timing", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
 			{Name: "scheduler", Type: text}, {Name: "system", Type: text}, {Name: "model", Type: text}, {Name: "precision", Type: text},
 			{Name: "measurements", Type: count}, {Name: "note", Type: text},
+			{Name: "pass_time", Type: strictjson.Enum{Choices: []string{"separate", "fused"}}},
 			{Name: "knobs", Type: strictjson.Nested{Fields: fitted}}, {Name: "kv_tokens", Type: count},
 		}}},
 		{Name: "factors", Type: strictjson.Objects{Fields: []strictjson.Field{
@@ -94,7 +97,7 @@ func Parse(text []byte) (p Profile, err error) {
 		entry := Entry{
 			Level: e.Text("level"), Engine: e.Text("engine"), Timing: e.Text("timing"), Scheduler: e.Text("scheduler"),
 			System: e.Text("system"), Model: e.Text("model"), Precision: e.Text("precision"),
-			Measurements: e.Int("measurements"), Note: e.Text("note"), KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{},
+			Measurements: e.Int("measurements"), Note: e.Text("note"), Fused: e.Text("pass_time") == "fused", KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{},
 		}
 		readKnobs(e, entry.Knobs)
 		p.Entries = append(p.Entries, entry)

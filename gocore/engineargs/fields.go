@@ -147,10 +147,10 @@ var table = []field{
 			"``\"vllm\"`` or ``\"sglang\"`` for the newest release known and ``\"vllm-0.28\"`` or ``\"sglang-0.5\"``, say, for that one."),
 	row("async_scheduling", strictjson.Bool{}, true,
 		"Whether a pass is composed while the one before it runs, as a stock server does.").only(VLLM).by(VLLMOwn),
-	row("pass_time", word("separate", fused), nil,
+	row("pass_time", word("separate", fused), "separate",
 		"How long a pass takes that computes prompts and decodes: ``\"separate\"``, a prefill and a decode step of all that get a token, or "+
-			"``\"fused\"``, one forward: the end of a prompt takes no decode step, and what any forward takes counts once. None is "+
-			"``\"fused\"`` with aic_backend, unless dp_size is above 1, and ``\"separate\"`` otherwise.").
+			"``\"fused\"``, one forward: the end of a prompt takes no decode step, and what any forward takes counts once. A calibration sets it "+
+			"to what its fit was made with.").
 		only(VLLM).by(VLLMOwn).byKeyword(),
 	row("scheduler_reserve_full_isl", strictjson.Bool{}, true,
 		"Whether a request is admitted only if blocks for its whole prompt are free.").only(VLLM).by(VLLMOwn),

@@ -53,7 +53,7 @@ type Given uint16
 // calibrated are the arguments that a profile sets; their places are the bits of Given.
 var calibrated = []string{
 	"num_gpu_blocks", "kv_pool_scale", "prefill_scale", "decode_scale", "step_overhead_us", "seq_overhead_us", "request_overhead_us",
-	"request_token_overhead_us",
+	"request_token_overhead_us", "pass_time",
 }
 
 // Has reports whether an argument is given.

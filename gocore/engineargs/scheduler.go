@@ -90,7 +90,7 @@ func named(o *strictjson.Object) namedScheduler {
 func vllmArgs(o *strictjson.Object) VLLMArgs {
 	return VLLMArgs{
 		Async:                     async(o),
-		Fused:                     isFused(o),
+		Fused:                     o.Text("pass_time") == fused,
 		ReserveFullISL:            o.Bool("scheduler_reserve_full_isl"),
 		LongPrefillTokenThreshold: o.Int("long_prefill_token_threshold"),
 		AdaptiveThreshold:         o.Bool("long_prefill_token_threshold_adaptive"),
@@ -196,14 +196,6 @@ func checkHandoff(o *strictjson.Object, s namedScheduler) error {
 
 // fused is the pass_time of passes that are one forward.
 const fused = "fused"
-
-// isFused reports whether a pass is one forward.
-func isFused(o *strictjson.Object) bool {
-	if !o.Given("pass_time") {
-		return named(o).rules == VLLMOwn && o.Given("aic_backend") && o.Int("dp_size") <= 1
-	}
-	return o.Text("pass_time") == fused
-}
 
 // checkPassTime refuses to tell the expert layers apart that data-parallel ranks share, of a pass that is one forward.
 func checkPassTime(o *strictjson.Object) error {

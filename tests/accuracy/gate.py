@@ -79,14 +79,15 @@ def _carried_out(replays: Sequence[Replay]) -> list[Result]:
     return results
 
 
-def _held_out_knobs(replays: Sequence[Replay]) -> list[dict[str, float]]:
+def _held_out_knobs(replays: Sequence[Replay]) -> list[dict[str, Any]]:
     """What each engine reads from the profile that was fitted without its configuration."""
     found = []
     for replay in replays:
         text = FOLDS[fold_of(replay.measurement.configuration, len(FOLDS))].read_text()
         (view,) = _core.calibrations([replay.engine], text)
         assert view["entry"] >= 0, replay
-        found.append(dict(json.loads(text)["entries"][view["entry"]]["knobs"]))
+        entry = json.loads(text)["entries"][view["entry"]]
+        found.append({**view["knobs"], **({"pass_time": entry["pass_time"]} if "pass_time" in entry else {})})
     return found
 
 

@@ -1,7 +1,7 @@
 """Where 80 % of measurements of a deployment are to be expected, from the errors of configurations that were held out.
 
-A row of the table is of a model on a GPU in a precision ("model"), of a model wherever it was measured ("kin"), of a GPU
-("gpu") or of an engine. Its range is that from the 10th to the 90th percentile of measured / simulated, made wider by
+A row of the table is of a model on a GPU in a precision ("model"), of a model wherever it was measured ("kin"), of a
+GPU ("gpu") or of an engine. Its range is that from the 10th to the 90th percentile of measured / simulated, made wider by
 half, as the configurations of a row are alike and another one is not: with this a range from all other configurations
 holds about 80 % of one.
 """
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dynamo.calibrate.targets import is_comparable
 from dynamo.validate.runner import Result
 from dynamo.validate.scores import METRICS, errors_of
-from numpy.typing import NDArray
 
 TITLE = "### How sure: ranges that hold 80 % of measurements"
 # Fewer rows, or one configuration, tell less than kin do.
@@ -81,8 +82,8 @@ def table(plain: Sequence[Result], calibrated: Sequence[Result]) -> Iterator[str
     """The table, and how well its rule holds."""
     before, after = rows_of(plain), rows_of(calibrated)
     yield f"{TITLE}\n"
-    yield "Of mean TTFT and TPOT, as a factor on the simulated ones, by the nearest kin that was measured: this is what reports of"
-    yield "runs say. Ranges that are made from all other configurations hold, of TTFT and TPOT:\n"
+    yield "Of mean TTFT and TPOT, as a factor on the simulated ones, by the nearest kin that was measured: this is"
+    yield "what reports of runs say. Ranges that are made from all other configurations hold, of TTFT and TPOT:\n"
     yield "| | rows | nothing fitted | calibrated |\n|---|---|---|---|"
     for title, share in (("all", lambda row: True), ("a sixth of the configurations", sixth)):
         parts = [", ".join(f"{100 * part:.0f} %" for part in coverage(rows, share)) for rows in (before, after)]
@@ -94,6 +95,9 @@ def table(plain: Sequence[Result], calibrated: Sequence[Result]) -> Iterator[str
             alike = [[row for row in rows if key(row.group) == about] for rows in (before, after)]
             found = [spans(rows) for rows in alike]
             if found[0] is not None and found[1] is not None:
-                cells = [f"{np.exp(s[0][m]):.2f} to {np.exp(s[1][m]):.2f}" for s in found if s is not None for m in (0, 1)]
-                yield f"| {level} | {' | '.join(part or '-' for part in about)} | {len(alike[1])} | {' | '.join(cells)} |"
+                cells = [
+                    f"{np.exp(s[0][m]):.2f} to {np.exp(s[1][m]):.2f}" for s in found if s is not None for m in (0, 1)
+                ]
+                named = " | ".join(part or "-" for part in about)
+                yield f"| {level} | {named} | {len(alike[1])} | {' | '.join(cells)} |"
     yield ""

@@ -37,7 +37,7 @@ from dynamo.validate.scores import METRICS, Key, Summary
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import sure  # noqa: E402
+import sure
 
 PROJECT = Path(__file__).parent.parent.parent
 MEASURED = PROJECT / "examples" / "measured"
@@ -97,7 +97,10 @@ def profiles_in(folder: Path) -> list[Path]:
 def replayed_twice(
     rows: Sequence[Measurement], profiles: Sequence[Path], given: argparse.Namespace
 ) -> tuple[Validation, list[Result]]:
-    """All rows with nothing fitted, and with the profile of their fold: in the same processes, which ask the SDK once."""
+    """All rows with nothing fitted, and with the profile of their fold.
+
+    Both in the same processes, which ask the SDK once.
+    """
     replays: list[Replay] = []
     refused: list[Refused] = []
     for row in rows:

@@ -142,8 +142,8 @@ class MockEngineArgs(FieldSet):
             ``engine_type`` vllm, ``scheduler`` vllm.
         pass_time: How long a pass takes that computes prompts and decodes: ``"separate"``, a prefill and a decode step
             of all that get a token, or ``"fused"``, one forward: the end of a prompt takes no decode step, and what any
-            forward takes counts once. None is ``"fused"`` with aic_backend, unless dp_size is above 1, and
-            ``"separate"`` otherwise. Works with ``engine_type`` vllm, ``scheduler`` vllm.
+            forward takes counts once. A calibration sets it to what its fit was made with. Works with ``engine_type``
+            vllm, ``scheduler`` vllm.
         scheduler_reserve_full_isl: Whether a request is admitted only if blocks for its whole prompt are free. Works
             with ``engine_type`` vllm, ``scheduler`` vllm.
         long_prefill_token_threshold: Most tokens that one request computes in a pass; 0 is no limit. Works with

@@ -323,7 +323,7 @@ class EngineFields(TypedDict, total=False):
     eviction_backend: EvictionBackend
     scheduler: Scheduler
     async_scheduling: bool
-    pass_time: PassTime | None
+    pass_time: PassTime
     scheduler_reserve_full_isl: bool
     long_prefill_token_threshold: int
     long_prefill_token_threshold_adaptive: bool

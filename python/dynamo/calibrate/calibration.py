@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -125,10 +125,21 @@ def _replays(measurements: Sequence[Measurement], rules: Rules, refused: dict[st
     found = []
     for measurement in measurements:
         try:
-            found.append(replay_of(measurement, rules))
+            found.append(_as_one_forward(replay_of(measurement, rules)))
         except Refusal as refusal:
             refused[str(refusal)] = refused.get(str(refusal), 0) + 1
     return found
+
+
+def _as_one_forward(replay: Replay) -> Replay:
+    """The replay that a fit looks at: with durations of AIC, vLLM's passes are counted as one forward.
+
+    What AIC predicts for prompts and for decoding counts twice in passes that do both; knobs would make up for that.
+    """
+    engine = replay.engine
+    if engine.get("scheduler") != "vllm" or "aic_backend" not in engine or int(engine.get("dp_size", 1)) > 1:
+        return replay
+    return replace(replay, engine={"pass_time": "fused", **engine})
 
 
 def _settled(

@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -112,9 +112,10 @@ class Fit:
         found = self.best(subject)
         if found is None:
             return None
-        total = found.values.copy()
-        for key in (key(subject) for key in _FACTORS):
-            if key in self.factors:
+        total: Vector = found.values.copy()
+        for factor in _FACTORS:
+            key = factor(subject)
+            if key is not None and key in self.factors:
                 total += self.factors[key][0]
         return total
 
@@ -157,7 +158,8 @@ def _hides(replay: Replay) -> bool:
 def _telling(responses: Sequence[Response]) -> Callable[[Subject], Iterator[_Group]]:
     """What says which factors a subject has.
 
-    One release of an engine tells nothing apart, and two numbers of GPUs are hardly more than the configurations themselves.
+    One release of an engine tells nothing apart, and two numbers of GPUs are hardly more than the configurations
+    themselves.
     """
     versions = len({r.subject.version for r in responses}) > 1
     sizes: dict[str, set[int]] = {}
@@ -173,7 +175,7 @@ def _telling(responses: Sequence[Response]) -> Callable[[Subject], Iterator[_Gro
     return factors
 
 
-_Group: TypeAlias = tuple[int, Key]  # place in _PARTS, key
+_Group: TypeAlias = tuple[int, tuple[Any, ...]]  # place in _PARTS, or behind them in _FACTORS, and key
 
 
 class _Problem:
@@ -255,7 +257,8 @@ class _Problem:
 
     def _sum(self, x: Vector, chain: Iterable[int]) -> Vector:
         total = self._expected + sum(x[self._columns(i)] for i in chain)
-        return np.clip(total, self._low, HIGH)
+        clipped: Vector = np.clip(total, self._low, HIGH)
+        return clipped
 
     def _columns(self, i: int) -> slice:
         return slice(i * len(KNOBS), (i + 1) * len(KNOBS))

@@ -22,7 +22,8 @@ class Knob:
         low, high: Physical bounds.
         expected: Its value if nothing is measured.
         spread: How much engines differ, then GPUs of an engine, then models of an engine, then models on a GPU, then
-            releases of an engine, then a model in a release, then a model on so many GPUs: standard deviations of logarithms.
+            releases of an engine, then a model in a release, then a model on so many GPUs: standard deviations of
+            logarithms.
     """
 
     name: str
@@ -49,8 +50,8 @@ NAMES = tuple(knob.name for knob in KNOBS)
 REQUEST = NAMES.index("request_overhead_us")
 TOKEN = NAMES.index("request_token_overhead_us")
 WAY = (REQUEST, TOKEN)
-# The host's time for each request of a pass. Engines that compose a pass while another one runs hide it behind the GPU: fits
-# that let it add to each pass find passes too long beyond 64 clients.
+# The host's time for each request of a pass. Engines that compose a pass while another one runs hide it behind the GPU:
+# fits that let it add to each pass find passes too long beyond 64 clients.
 SEQUENCE = NAMES.index("seq_overhead_us")
 
 EXPECTED: Vector = np.array([math.log(knob.expected) for knob in KNOBS])

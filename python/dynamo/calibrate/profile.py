@@ -49,7 +49,9 @@ def chosen(fit: Fit, responses: Sequence[Response], replays: Sequence[Replay]) -
     """
     views = _core.calibrations([r.engine for r in replays], json.dumps(build(fit, responses, {})))
     return [
-        Choice(tuple(view.get("knobs", {}).get(name, 0.0) for name in NAMES), view["level"]) if view["entry"] >= 0 else None
+        Choice(tuple(view.get("knobs", {}).get(name, 0.0) for name in NAMES), view["level"])
+        if view["entry"] >= 0
+        else None
         for view in views
     ]
 
@@ -84,6 +86,8 @@ def _entry(estimate: Estimate, members: Sequence[Response], kv_tokens: int) -> d
             entry["note"] = "fitted with " + "; ".join(words)
         if kv_tokens:
             entry["kv_tokens"] = kv_tokens
+    if all(r.replay.engine.get("pass_time") == "fused" for r in members):
+        entry["pass_time"] = "fused"
     entry["measurements"] = estimate.measurements
     return {**entry, "knobs": _shown(estimate.knobs)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -82,11 +82,12 @@ def rest(found: Calibration, part: Part) -> Iterator[tuple[Replay, str, list[lis
         choice = found.choice(replay)
         if replay.measurement.requests is None or choice is None:
             continue
-        for word, knobs in (("before", {}), ("after", engine_arguments(choice.knobs))):
+        unfitted = {"pass_time": "separate"} if "pass_time" in replay.engine else {}  # the default
+        for word, knobs in (("before", unfitted), ("after", engine_arguments(choice.knobs))):
             yield replay, word, list(_compared(replay, knobs, unseen))
 
 
-def _compared(replay: Replay, knobs: dict[str, float], part: Part) -> Iterator[list[float]]:
+def _compared(replay: Replay, knobs: Mapping[str, float | str], part: Part) -> Iterator[list[float]]:
     outcome = simulate(replace(replay, engine={**replay.engine, **knobs}))
     requests = replay.measurement.requests
     assert requests is not None, "runs without single requests are left out"

@@ -34,5 +34,9 @@ def subjects(replays: Sequence[Replay]) -> list[Subject]:
         model = seen["family"] or m.group[1]
         precision = seen["precision"] or m.precision or ("bf16" if m.model else "")
         model = spelled.setdefault(model.lower(), model)
-        found.append(Subject(seen["engine"], seen["system"] or m.system, model, precision, seen.get("version", ""), seen.get("tp", 0)))
+        found.append(
+            Subject(
+                seen["engine"], seen["system"] or m.system, model, precision, seen.get("version", ""), seen.get("tp", 0)
+            )
+        )
     return found
