@@ -224,6 +224,8 @@ ENGINE: Mapping[str, Row] = {
     "step_overhead_us": _assumed(_DURATION),
     "seq_overhead_us": _assumed(_DURATION),
     "request_overhead_us": _assumed(_DURATION),
+    "request_token_overhead_us": _assumed(_DURATION),
+    "engine_version": _assumed(_DURATION),
     "prefill_scale": _assumed(_DURATION),
     "decode_scale": _assumed(_DURATION),
     "kv_pool_scale": _assumed("how much the estimate of the KV pool is off; the pool has its flag"),
