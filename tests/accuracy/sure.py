@@ -1,9 +1,9 @@
 """Where 80 % of measurements of a deployment are to be expected, from the errors of configurations that were held out.
 
 A row of the table is of a model on a GPU in a precision ("model"), of a model wherever it was measured ("kin"), of a
-GPU ("gpu") or of an engine. Its range is that from the 10th to the 90th percentile of measured / simulated, made wider
-by half, as the configurations of a row are alike and another one is not: with this a range from all other configurations
-holds about 80 % of one.
+GPU ("gpu") or of an engine. Its range is that from the 10th to the 90th percentile of measured / simulated, made
+wider by half, as the configurations of a row are alike and another one is not: with this a range from all other
+configurations holds about 80 % of one.
 """
 
 from __future__ import annotations
