@@ -351,14 +351,15 @@ func (n *noting) Submit(r router.Request, nowMs float64) ([]router.Admission, er
 func TestHostMemory(t *testing.T) {
 	p := newPool(t, KV, 1, 2, 3)
 	long := prompt(0, 400)
-	device, host := stored(long[:200], 100), stored(long, 100)
+	host := stored(long, 100)
 	host.Tier = kvcache.Host
 	p.Apply(2, 0, host)
 	if got := submit(t, p, long, 0); got.Worker != 2 {
 		t.Errorf("got worker %d, want 2, which has all of the prompt on its host", got.Worker)
 	}
 	later := prompt(1000, 400)
-	device, host = stored(later, 500), stored(later, 500)
+	device := stored(later, 500)
+	host = stored(later, 500)
 	host.Tier = kvcache.Host
 	p.Apply(3, 0, host)
 	p.Apply(1, 0, device)
