@@ -592,11 +592,11 @@ SHIPPED = Path(__file__).parent.parent / "gocore" / "calibration" / "shipped" / 
 OSS = "openai/gpt-oss-120b"
 
 
-def shipped_knobs(**about: str) -> dict[str, float]:
-    """The knobs of the one shipped entry about this."""
+def shipped_knobs(**about: str) -> dict[str, float | str]:
+    """The knobs of the one shipped entry about this, and how passes count that they are for."""
     entries = json.loads(SHIPPED.read_text())["entries"]
-    (knobs,) = [e["knobs"] for e in entries if all(e.get(name, "") == value for name, value in about.items())]
-    return dict(knobs)
+    (entry,) = [e for e in entries if all(e.get(name, "") == value for name, value in about.items())]
+    return {**entry["knobs"], "pass_time": entry["pass_time"]}
 
 
 @pytest.mark.parametrize(

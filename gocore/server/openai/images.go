@@ -101,7 +101,8 @@ func (m *Model) chatTokens(ctx context.Context, c tokens.Chat) ([]uint32, error)
 				break
 			}
 			if m.Images.Tokens == 0 {
-				return nil, badRequest("messages", "got an image (image_url), want text: %s takes no images (--image-tokens says how many tokens one is)", m.Name)
+				return nil, badRequest(fmt.Sprintf("messages.%d.content", i),
+					"got an image (image_url), want text: %s takes no images (--image-tokens says how many tokens one is)", m.Name)
 			}
 			img := tokens.Image{Mark: mark}
 			var width, height int

@@ -225,7 +225,7 @@ ENGINE: Mapping[str, Row] = {
     "seq_overhead_us": _assumed(_DURATION),
     "request_overhead_us": _assumed(_DURATION),
     "request_token_overhead_us": _assumed(_DURATION),
-    "engine_version": _assumed(_DURATION),
+    "engine_version": _assumed("the release that calibration looks for; the image that is started decides"),
     "prefill_scale": _assumed(_DURATION),
     "decode_scale": _assumed(_DURATION),
     "kv_pool_scale": _assumed("how much the estimate of the KV pool is off; the pool has its flag"),
