@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import refused
 from livetools import mocker, post
-from servetools import MODEL, serving
+from servetools import MODEL, Server, serving
 
 from dynamo.mocker import MockEngineArgs
 from dynamo.replay import run_trace_replay
@@ -35,6 +35,12 @@ def converse(url: str, client: int, answers: list[dict[str, Any]]) -> None:
             said += answers[-1]["choices"][0]["text"]
 
 
+def ended(server: Server) -> None:
+    """Ends a server, which then has written all rows."""
+    server.stop()
+    assert server.wait() == 0
+
+
 def recorded(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -50,6 +56,7 @@ def test_replay_finds_the_same(tmp_path: Path) -> None:
             client.start()
         for client in clients:
             client.join()
+        ended(s)
     rows = recorded(trace)
     assert len(rows) == len(answers) == CLIENTS * SESSIONS * TURNS
     told = {a["id"]: a["usage"]["prompt_tokens_details"]["cached_tokens"] for a in answers}
@@ -69,6 +76,7 @@ def test_sessions_and_adapters(tmp_path: Path) -> None:
         for model in (MODEL, "sql"):
             body = {"model": model, "prompt": "x" * 40, "max_tokens": 2}
             assert post(s.url + "/v1/completions", body, {"X-Session-Id": f"of {model}"})[0] == 200
+        ended(s)
     base, adapter = recorded(trace)
     assert (base["model"], adapter["model"]) == (MODEL, "sql")
     assert (base["session_id"], adapter["session_id"]) == (f"of {MODEL}", "of sql")
