@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Factor multiplies the knobs of an entry for a release of the engine, or for a model on so many GPUs. Entries are of what was
+// Factor multiplies the knobs of an entry for a release of the engine, or for a model on a number of GPUs. Entries are of what was
 // measured together; factors say by how much releases differ from each other.
 type Factor struct {
 	Engine, Timing string

@@ -47,10 +47,10 @@ type Setup struct {
 	Model timing.Model
 	// Drafts draws the bursts of an engine that decodes speculatively; nil if it does not. Every engine has its own.
 	Drafts *speculation.Drafts
-	// Trace hears of each batch of blocks that enters or leaves the cache of a vLLM engine; nil to report none. It must not
+	// Trace receives each batch of blocks that enters or leaves the cache of a vLLM engine; nil to report none. It must not
 	// call the engine.
 	Trace func(CacheTrace)
-	// Shapes hears of each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
+	// Shapes receives each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
 	// must not call the engine.
 	Shapes func(Shape)
 	// Policy chooses which waiting request is admitted next and which running one is preempted; nil for the rule of the engine.

@@ -473,7 +473,7 @@ func capacity(o *strictjson.Object, args Args) aic.Capacity {
 	return c
 }
 
-// WithPool returns the engine with a pool of so many blocks, in place of one whose size was to be estimated.
+// WithPool returns the engine with a pool of the given number of blocks, in place of one whose size was to be estimated.
 func (a Args) WithPool(blocks int) (Args, error) {
 	most := maxBlocks
 	if a.Eviction == MultiLRU {

@@ -251,7 +251,7 @@ func withNames(o *strictjson.Object, facts models.Facts, set map[string]any, sch
 	return set
 }
 
-// CacheLog is what vLLM logs of its KV cache when it starts, and the same of SGLang, which logs less.
+// CacheLog is what vLLM logs of its KV cache when it starts, and what SGLang logs, which is less.
 type CacheLog struct {
 	Model       string // as it was given
 	Tokens      int    // "GPU KV cache size"

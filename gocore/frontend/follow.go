@@ -193,7 +193,7 @@ type feed struct {
 // maxHeld is how many events may wait for an answer. If there are more, everything is asked for.
 const maxHeld = 1 << 14
 
-// openFeeds begins to hear of the caches of a worker. Decode workers are not chosen by what they have cached.
+// openFeeds subscribes to the cache events of a worker. Decode workers are not chosen by what they have cached.
 func (f *Frontend) openFeeds(w *worker) {
 	if !f.hears() || w.card.WorkerType == card.Decode {
 		return

@@ -80,7 +80,7 @@ type place struct{ namespace, component string }
 // which component.
 type connections struct {
 	own    map[rankKey]string // why nothing comes from the channel of a rank, "" if something does
-	shared map[place]*string  // the same of the channels of which only the component is known: of the last one that fails
+	shared map[place]*string  // as above for channels of which only the component is known: the last one that fails
 }
 
 func (f *Frontend) connections(r *roster) connections {

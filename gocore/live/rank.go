@@ -20,7 +20,7 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// Observer is told what the engine of one rank does, at the moment when it can be seen from outside. Its methods are called on
+// Observer records what the engine of one rank does, at the moment when it can be seen from outside. Its methods are called on
 // the engine goroutine: they must not block.
 type Observer interface {
 	// CacheChanged reports the blocks that were stored or removed.
@@ -83,7 +83,7 @@ type release struct {
 type command struct {
 	request *request
 	cancel  bool
-	action  handoff.Action // of a hand-off, or None; its outcome is told
+	action  handoff.Action // of a hand-off, or None; its outcome is reported
 	tell    func(bootstrap.Fact)
 	atMs    float64
 }

@@ -2,7 +2,7 @@ package pace
 
 import "time"
 
-// pollEvery is how often somebody who waits looks around.
+// pollEvery is the interval at which a waiting caller polls.
 const pollEvery = 20 * time.Millisecond
 
 // Follower keeps simulated time back to the clock, for an event loop that would run ahead of it. What happens in

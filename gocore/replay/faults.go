@@ -31,7 +31,7 @@ type FaultConfig struct {
 	ClientRetries   int     // how often a client begins anew
 	ClientBackoffMs float64 // before the first of these; each further pause is twice as long
 	HedgeAfterMs    float64 // without a first token, after which a request is sent a second time; +Inf for never
-	// Began is told of every attempt of a request but the first: its id, by which routers know it, and its number. Nil is for nothing.
+	// Began records every attempt of a request but the first: its id, by which routers know it, and its number. Nil is for nothing.
 	Began func(id, turn int32, number int)
 }
 

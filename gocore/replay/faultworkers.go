@@ -47,7 +47,7 @@ type condition struct {
 
 	muted    int // faults by which events are lost
 	stale    []*float64
-	lateNews []lateEvents // that the router will hear of later
+	lateNews []lateEvents // that reach the router later
 }
 
 // lateEvents are changes of a cache of which the router hears at atMs, or when the fault is over.
@@ -225,7 +225,7 @@ func (f *faultRun) accepts(pool, i int, id engine.RequestID) bool {
 	return true
 }
 
-// forget has a worker forget an attempt, as soon as it can hear of that.
+// forget has a worker forget an attempt, as soon as the message can reach it.
 func (f *faultRun) forget(s *faultyPool, i int, id engine.RequestID) {
 	c, w := s.cond(i), s.Worker(i)
 	switch {

@@ -43,7 +43,7 @@ type Config struct {
 	SLA    report.SLA
 	// Attribution has the collector divide latencies among their parts.
 	Attribution bool
-	// Journal is told of everything that happens, for timelines and series; nil for no journal.
+	// Journal records everything that happens, for timelines and series; nil for no journal.
 	Journal *journal.Journal
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
@@ -54,11 +54,11 @@ type Config struct {
 	Faults *FaultConfig
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
-	// KVEventLagMs is how long after a change of a cache the KV router hears of it; 0 for at once.
+	// KVEventLagMs is how long after a change of a cache the KV router receives the event; 0 for at once.
 	KVEventLagMs float64
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
-	// Policy makes the policy of the engine of each worker; nil for none. about tells it of requests: what routers hear of them,
+	// Policy makes the policy of the engine of each worker; nil for none. about returns what it may know of requests: what routers get to know of them,
 	// and when they arrived.
 	Policy func(role engine.Role, worker int, about func(engine.RequestID) (router.Request, float64)) engine.Policy
 }
@@ -175,7 +175,7 @@ func (r *run) setup(role engine.Role, worker int) engine.Setup {
 	return s
 }
 
-// about returns what policies of engines hear of a request.
+// about returns what policies of engines know of a request.
 func (r *run) about(id engine.RequestID) (router.Request, float64) {
 	return r.ForRouter(r.Request(id)), r.collector.ArrivalMs(r.of(id))
 }

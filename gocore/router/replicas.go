@@ -7,7 +7,7 @@ import (
 )
 
 // Replicas are several routers in front of the same workers, which get the requests in turn. Each knows its own
-// requests only; all hear of the same cache events.
+// requests only; all receive the same cache events.
 type Replicas struct {
 	of       []Elastic
 	next     int             // the one that gets the next request

@@ -135,7 +135,7 @@ func (c *HandoffCase) Run(scheduler string) (HandoffResult, error) {
 	if err != nil {
 		return HandoffResult{}, err
 	}
-	byWorker := prefill.VLLM.Async // passes that are composed ahead are told of in another order than the driver has
+	byWorker := prefill.VLLM.Async // passes that are composed ahead are reported in another order than the driver has
 	slices.SortStableFunc(result.Passes, func(a, b HandoffPass) int { return compareStarts(a, b, byWorker) })
 	rows := outcome.Collector.Rows(w)
 	times := func(name string) []float64 { values, _ := rows.Floats(name); return values }

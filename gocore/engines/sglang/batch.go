@@ -78,7 +78,7 @@ func (s *Scheduler) takePages(b *batch) {
 	}
 }
 
-// decodeMs returns how long a batch takes that gives so many requests a token.
+// decodeMs returns how long a batch takes that gives this number of requests a token each.
 func (s *Scheduler) decodeMs(count, context int) float64 {
 	return s.tokensMs(count, context) + s.clock.HostMs(count)
 }

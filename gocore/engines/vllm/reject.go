@@ -27,7 +27,7 @@ func (s *Scheduler) cannotEverRun(r *sequence) string {
 // what the one before has computed; vLLM itself was seen to need five.
 const mostFruitless = 10
 
-// tried notes that r has preempted itself after so many tokens.
+// tried records the number of tokens after which r has preempted itself.
 func (r *sequence) tried(computed int) {
 	if r.fruitless++; computed > r.furthest {
 		r.furthest, r.fruitless = computed, 1

@@ -60,7 +60,7 @@ type Scheduler struct {
 	work           engine.Phases // of the last pass, if reporting
 
 	offload    *offload // nil without a tier of host memory
-	tierEvents bool     // routers are to hear of it, too
+	tierEvents bool     // it is published to routers, too
 	tierNames  bool     // events are to tell whose names it needs
 
 	newStates      []kvcache.BlockID // of linear attention, registered in their groups since the composition began

@@ -25,7 +25,7 @@ const (
 type Rule struct {
 	// Make makes the router of a pool, which has no workers yet. The name tells pools of the same stage apart.
 	Make func(name string, o router.Options) router.Elastic
-	// Hears tells that these routers hear of cache events. Others that remember prompts know them by hashes.
+	// Hears reports whether these routers receive cache events. Others that remember prompts know them by hashes.
 	Hears bool
 }
 
@@ -63,7 +63,7 @@ type Pool struct {
 	slots   map[int]slot   // by the id that the router has for them
 	made    int            // slots; the ids of those that have gone are not used again
 	router  router.Elastic // nil for workers in turn or at random
-	blocks  *blocks        // nil if the router hears of no cache events
+	blocks  *blocks        // nil if the router receives no cache events
 	active  []int          // ids of the slots that get requests
 	last    int32          // id of a request
 	open    map[int32]*request
@@ -322,7 +322,7 @@ func (p *Pool) NextTickMs() float64 {
 	return math.Inf(1)
 }
 
-// Tick tells the router the time as often as it wants by now.
+// Tick passes the time to the router, once for each tick that is due.
 func (p *Pool) Tick(nowMs float64) (chosen []Choice, err error) {
 	for t := p.NextTickMs(); err == nil && t <= nowMs; t = p.NextTickMs() {
 		var admitted []router.Admission

@@ -268,7 +268,7 @@ func (d *decider) Decide(q *router.Question) (router.Verdict, error) {
 	return v, nil
 }
 
-// TestRule: a rule from elsewhere hears what is known of requests and of caches, keeps and rejects requests, and is told the time.
+// TestRule: a rule from elsewhere gets what is known of requests and of caches, keeps and rejects requests, and gets the time.
 func TestRule(t *testing.T) {
 	d := &decider{}
 	rule := Rule{Hears: true, Make: func(name string, o router.Options) router.Elastic {
@@ -318,7 +318,7 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// TestSent: a router that hears of no cache finds what it has sent again after its requests have ended.
+// TestSent: a router without cache events finds what it has sent again after its requests have ended.
 func TestSent(t *testing.T) {
 	var seen [][]uint32
 	rule := Rule{Make: func(_ string, o router.Options) router.Elastic {

@@ -57,7 +57,7 @@ type host struct {
 	next int32
 	use  HostUse
 
-	told func(back bool, startMs, endMs float64, pages int) // of each copy; nil for nobody
+	told func(back bool, startMs, endMs float64, pages int) // of each copy; nil for none
 	// Whether events are to tell routers of pages that come and go here, and of which ones the names are needed.
 	toRouters, names bool
 }
@@ -368,7 +368,7 @@ func (p *LeasePool) backUp(at ref) bool {
 	return true
 }
 
-// hostRoom evicts until so many pages are free on the host, and reports whether they are.
+// hostRoom evicts until this number of pages is free on the host, and reports whether they are.
 func (p *LeasePool) hostRoom(pages int) bool {
 	h := p.host
 	if h.free < pages && h.Policy == WriteBack {

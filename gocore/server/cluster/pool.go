@@ -42,7 +42,7 @@ func (c *Cluster) setup(pool, i int) engine.Setup {
 	return setup
 }
 
-// about returns what policies of engines hear of a request.
+// about returns what policies of engines know of a request.
 func (c *Cluster) about(id engine.RequestID) (router.Request, float64) {
 	return inside{c}.ForRouter(engine.Request{ID: id}), c.requests[id].sinceMs
 }
@@ -249,7 +249,7 @@ func (c *Cluster) oldest() (found *Request) {
 
 // Nothing of this is of interest to a cluster.
 
-// Coasted implements [fleet.Recorder]. Nobody coasts.
+// Coasted implements [fleet.Recorder]. A server never coasts.
 func (inside) Coasted(*fleet.Pool, int, []float64) {}
 
 // Unsent implements [fleet.Recorder].

@@ -339,7 +339,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestEmpty: workers without requests lose what they have cached, and routers hear of it.
+// TestEmpty: workers without requests lose what they have cached, and routers receive the events.
 func TestEmpty(t *testing.T) {
 	for _, d := range deployments {
 		t.Run(d.name, func(t *testing.T) {

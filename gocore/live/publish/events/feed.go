@@ -17,7 +17,7 @@ type Feed struct {
 	recent   recent
 }
 
-// tier is what is told of a tier of the cache.
+// tier holds what is published about a tier of the cache.
 type tier struct {
 	filter removeFilter
 	index  index
