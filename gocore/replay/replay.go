@@ -58,8 +58,8 @@ type Config struct {
 	KVEventLagMs float64
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
-	// Policy makes the policy of the engine of each worker; nil for none. about returns what it may know of requests: what routers get to know of them,
-	// and when they arrived.
+	// Policy makes the policy of the engine of each worker; nil for none. about returns what it may know of requests: what
+	// routers get to know of them, and when they arrived.
 	Policy func(role engine.Role, worker int, about func(engine.RequestID) (router.Request, float64)) engine.Policy
 }
 
