@@ -198,7 +198,7 @@ func (w *Worker) announceEvents() error {
 	return nil
 }
 
-// announceRank publishes who has the KV events of a rank: to routers of 1.3 an endpoint with a name that they know, to
+// announceRank publishes where the KV events of a rank are: to routers of 1.3 an endpoint with a name that they know, to
 // those of 1.6 the record of a source, which names the endpoint.
 func (w *Worker) announceRank(dpRank int) error {
 	e := w.process.config.Endpoint

@@ -120,7 +120,7 @@ func (l dividedLatency) statistics(requests []*spent, names []string) (all [][]V
 }
 
 // splits divides the mean and the percentiles of a latency. A percentile is the latency of one request; where it comes
-// from is told by all requests near that one, as a single one may be an exception.
+// from is the mean of all requests near that one, as a single one may be an exception.
 func (l dividedLatency) splits(requests []*spent) []Split {
 	n := len(requests)
 	if n == 0 {

@@ -14,8 +14,8 @@ type Groups struct {
 
 // path is what a table with several groups knows of a block: where it lies, which groups have it, and what routers know.
 //
-// The events of Dynamo have no groups: a router takes a prefix for cached if it has the blocks of it one after another. So it is told
-// of a block while the group of full attention has it and everything before it, and some prefix that begins with all of these ends where
+// The events of Dynamo have no groups: a router takes a prefix for cached if it has the blocks of it one after another. So events
+// name a block while the group of full attention has it and everything before it, and some prefix that begins with all of these ends where
 // all groups have what the next token needs:
 //
 //	full      a b c d e f     routers know a to e

@@ -8,7 +8,7 @@ import (
 )
 
 // lateChanges is changes of a cache that are published later. All of a worker take equally long, so they stay in order.
-// Whoever asks the recovery endpoint in the meantime is not told of them either: the events have no numbers yet.
+// Answers of the recovery endpoint lack them in the meantime, too: the events have no numbers yet.
 type lateChanges struct {
 	atMs    float64 // when
 	changes []blocks.Change

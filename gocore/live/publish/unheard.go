@@ -17,7 +17,7 @@ type unheard struct {
 }
 
 // noteUnheard logs once that there is no subscriber to the KV events of any rank although they have been published for
-// a while. Over NATS it is not known who has.
+// a while. Over NATS the subscribers are not known.
 func (w *Worker) noteUnheard() {
 	u := &w.unheard
 	if u.over.Load() || w.config.Bus != nil || w.config.Stream != nil {

@@ -183,7 +183,7 @@ func receivedAt(ctx context.Context) time.Time {
 // counts. vLLM's router reads the first one, SGLang's gateway and Shepherd the second.
 var sessionHeaders = []string{"X-Session-Id", "X-Smg-Routing-Key"}
 
-// tenantHeader names who has sent a request, deadlineHeader how many milliseconds after its arrival the first token
+// tenantHeader names the tenant of a request, deadlineHeader how many milliseconds after its arrival the first token
 // should be there.
 const (
 	tenantHeader   = "X-Tenant-Id"
