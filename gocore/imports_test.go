@@ -42,6 +42,7 @@ var areas = []struct {
 		"pace":           {},
 		"perfetto":       {},
 		"leaktest":       {},
+		"scripttest":     {},
 	}},
 	{"one engine", map[string][]string{
 		"models":                    {"spelling", "strictjson"},
@@ -50,7 +51,7 @@ var areas = []struct {
 		"engineargs":                {"aic", "engine", "handoff", "models", "speculation", "spelling", "strictjson", "timing"},
 		"aic/session":               {"aic", "engineargs", "timing"},
 		"engines/internal/calendar": {},
-		"engines/enginetest":        {"engine", "engineargs", "kvcache"},
+		"engines/enginetest":        {"engine", "engineargs", "kvcache", "scripttest"},
 		"worker/intake":             {"engine", "kvcache"},
 		"engines/internal/roster":   {"engine"},
 		"engines/internal/sharing":  {},

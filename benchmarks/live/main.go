@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/store"
 	"dynosim/gocore/protocol/discovery"
@@ -46,7 +48,7 @@ func run(root string, workers, streams, prompt int, output uint32, duration time
 	if err != nil {
 		return err
 	}
-	caller, err := plane.NewCaller("127.0.0.1")
+	caller, err := plane.ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,7 @@ func stream(ctx context.Context, caller *plane.Caller, to target, prompt int, ou
 		return err
 	}
 	began := time.Now()
-	answer, err := caller.Call(ctx, to.address, to.path, wire.JSON, body)
+	answer, err := caller.Send(ctx, to.address, to.path, plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body})
 	if err != nil {
 		return err
 	}

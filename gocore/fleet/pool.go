@@ -94,9 +94,6 @@ func (p *Pool) start(i int) {
 	}
 }
 
-// ItsRouter returns the router of the pool.
-func (p *Pool) ItsRouter() router.Router { return p.router }
-
 // Worker returns a worker. It has no engine if it is gone or has not started.
 func (p *Pool) Worker(i int) *worker.Worker { return &p.workers[i].Worker }
 

@@ -42,7 +42,7 @@ type site struct {
 func newSite(t *testing.T, change ...func(*Config)) *site {
 	t.Helper()
 	s := &site{t: t, registry: store.NewMemory(), limits: plane.StandardLimits, models: map[string]Model{}, adapters: map[string][]string{}}
-	caller, err := plane.NewCaller("127.0.0.1")
+	caller, err := plane.ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

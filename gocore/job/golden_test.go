@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"dynosim/gocore/report"
+	"dynosim/gocore/scripttest"
 )
 
 // TestGolden runs testdata/*.txt: whole runs, from the description of a run to its rows and its report. -rewrite writes
@@ -25,17 +26,7 @@ import (
 // A key is one of the run's options; all others are engine arguments. keys=(a,b) shows those keys of the report,
 // keys=all all but the wall clock's; rows=off leaves the requests out.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				return goldenRun(t, d)
-			})
-		})
-	}
+	scripttest.Run(t, "testdata", goldenRun)
 }
 
 func goldenRun(t *testing.T, d *datadriven.TestData) string {

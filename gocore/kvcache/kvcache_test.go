@@ -1,7 +1,6 @@
 package kvcache
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 )
@@ -67,30 +66,6 @@ func TestHashVectors(t *testing.T) {
 		}
 		if !slices.Equal(blocks, test.blocks) || test.sequence != nil && !slices.Equal(sequence, test.sequence) {
 			t.Errorf("%v in blocks of %d: got %v, %v, want %v, %v", test.tokens, test.blockSize, blocks, sequence, test.blocks, test.sequence)
-		}
-	}
-}
-
-func TestLineageHash(t *testing.T) {
-	const q, parent = 0x1122334455667788, 0xAABBCCDDEEFF0011
-	for _, c := range []struct {
-		position         int
-		sequence, parent uint64
-		want             string
-	}{
-		{0, 9143094415614847814, 0, "001fb8b2fb71a52ad180000000000000"},
-		{1, 9510318385840434533, 9143094415614847814, "0060fedc0bc838ab5962cbedc694ab46"},
-		{2, 16998148715716822651, 9510318385840434533, "00baf9638c99e4119efb702f20e2ad65"},
-		{0, q, parent, "0004488cd115599de23bccddeeff0011"},
-		{255, q, parent, "3fc4488cd115599de23bccddeeff0011"},
-		{256, q, parent, "404004488cd115599de20cddeeff0011"},
-		{65535, q, parent, "7fffc4488cd115599de20cddeeff0011"},
-		{65536, q, parent, "80400004488cd115599de21deeff0011"},
-		{16777215, q, parent, "bfffffc4488cd115599de21deeff0011"},
-	} {
-		hi, lo := LineageHash(c.position, c.sequence, c.parent)
-		if got := fmt.Sprintf("%016x%016x", hi, lo); got != c.want {
-			t.Errorf("position %d: got %s, want %s", c.position, got, c.want)
 		}
 	}
 }

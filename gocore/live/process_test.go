@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-zeromq/zmq4"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dynosim/gocore/engineargs"
@@ -110,7 +111,7 @@ func TestNATS(t *testing.T) {
 	if err := errors.Join(err, client.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	caller, err := plane.NewCaller("127.0.0.1")
+	caller, err := plane.ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestNATS(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		body := []byte(`{"token_ids":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"stop_conditions":{"max_tokens":3}}`)
-		answer, err := caller.CallOver(ctx, wire.JSON, body, func(payload []byte) error {
+		answer, err := caller.SendOver(ctx, plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body}, func(payload []byte) error {
 			_, err := client.RequestWithContext(ctx, subject, payload)
 			return err
 		})
@@ -177,7 +178,7 @@ func generate(t *testing.T, store discovery.Store, prompt []uint32, output uint3
 		t.Fatal(err)
 	}
 	address, path, _ := strings.Cut(record.Transport["tcp"], "/")
-	caller, err := plane.NewCaller("127.0.0.1")
+	caller, err := plane.ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +188,7 @@ func generate(t *testing.T, store discovery.Store, prompt []uint32, output uint3
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	answer, err := caller.Call(ctx, address, path, wire.JSON, body)
+	answer, err := caller.Send(ctx, address, path, plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
+
+	"github.com/google/uuid"
 )
 
 // TestShutdownUnderLoad: clients that are cut off see that, and nothing of the process is left but its closed ports.
@@ -23,7 +25,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller, err := plane.NewCaller("127.0.0.1")
+	caller, err := plane.ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			answer, err := caller.Call(ctx, address, path, wire.JSON, body)
+			answer, err := caller.Send(ctx, address, path, plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body})
 			if err != nil {
 				if ctx.Err() != nil {
 					silent.Add(1)

@@ -13,14 +13,13 @@ import (
 	"dynosim/gocore/faults"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/router"
+	"dynosim/gocore/scripttest"
 )
 
 // TestFaultGoldens runs testdata/faults/*.txt: runs with faults, from a description to what becomes of each request.
 // phases.txt says how to read them. -rewrite writes the results anew.
 func TestFaultGoldens(t *testing.T) {
-	datadriven.Walk(t, "testdata/faults", func(t *testing.T, path string) {
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return faultGolden(t, d) })
-	})
+	scripttest.Run(t, "testdata/faults", faultGolden)
 }
 
 // faultGolden runs one example.

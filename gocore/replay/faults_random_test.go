@@ -185,11 +185,18 @@ func (p faulty) run(t testing.TB) (text string, outcome Outcome, failed error) {
 	}()
 	cfg := p.config(t)
 	cfg.Poll = (&observer{t: t, seed: p.seed}).poll
+	var routes router.Router
+	if given := cfg.Router; given != nil {
+		cfg.Router = func(workers int) router.Router {
+			routes = given(workers)
+			return routes
+		}
+	}
 	r, setups := newRun(cfg)
 	if err := r.inFleet(setups); err != nil {
 		return err.Error(), Outcome{}, err
 	}
-	p.checkEngines(t, r.faults)
+	p.checkEngines(t, r.faults, routes)
 	r.faults.cut()
 	outcome = r.outcome()
 	p.checkRequests(t, cfg, r.faults)
@@ -226,7 +233,7 @@ func (p faulty) checkRequests(t testing.TB, cfg Config, f *faultRun) {
 
 // checkEngines: once all requests are over, no live engine that has heard of it has any, nor a block for one; and no router
 // counts any load.
-func (p faulty) checkEngines(t testing.TB, f *faultRun) {
+func (p faulty) checkEngines(t testing.TB, f *faultRun, routes router.Router) {
 	t.Helper()
 	if f.open > 0 || !math.IsInf(f.MaxSimTimeMs, 1) {
 		return
@@ -245,7 +252,7 @@ func (p faulty) checkEngines(t testing.TB, f *faultRun) {
 				t.Errorf("seed %d: worker %d of pool %d: %d wait, %d run, %d blocks are in use", p.seed, i, k, waiting, running, active)
 			}
 		}
-		if kv, ok := s.ItsRouter().(*router.KV); ok && f.Disagg == nil && len(s.Active()) > 0 {
+		if kv, ok := routes.(*router.KV); ok && f.Disagg == nil && len(s.Active()) > 0 {
 			for i := range s.Active()[len(s.Active())-1] + 1 { // it does not know those that are starting
 				if load := kv.Load(i, f.fleet.NowMs()); load != (router.Load{}) {
 					t.Errorf("seed %d: the router counts %+v on worker %d", p.seed, load, i)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"dynosim/gocore/report"
+	"dynosim/gocore/scripttest"
 	"dynosim/gocore/workload"
 )
 
@@ -27,15 +27,7 @@ import (
 // Keys: workers, concurrency, speedup, cap (ms), trace_block_size, ratio, groups; all others are engine arguments.
 // Blocks have 4 tokens and there are 1000 of them, if nothing else is said.
 func TestFormats(t *testing.T) {
-	files, err := filepath.Glob("testdata/formats/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string { return replayed(t, d) })
-		})
-	}
+	scripttest.Run(t, "testdata/formats", replayed)
 }
 
 func replayed(t *testing.T, d *datadriven.TestData) string {

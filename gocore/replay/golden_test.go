@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,26 +15,14 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/report"
+	"dynosim/gocore/scripttest"
 	"dynosim/gocore/workload"
 )
 
 // TestGolden runs testdata/*.txt: disaggregated runs, from a description to the life of each request; see
 // testdata/handoff.txt for how to read them. -rewrite writes the results anew.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no examples: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				if d.Cmd != "disagg" {
-					d.Fatalf(t, "unknown command")
-				}
-				return parseGolden(t, d).run(t)
-			})
-		})
-	}
+	scripttest.RunOnly(t, "testdata", "disagg", func(t *testing.T, d *datadriven.TestData) string { return parseGolden(t, d).run(t) })
 }
 
 // golden is one example.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,24 +13,12 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/scripttest"
 )
 
 // TestScripts runs testdata/*.txt; see testdata/costs.txt for how to read them. -rewrite writes the results anew.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				if d.Cmd != "router" {
-					d.Fatalf(t, "unknown command")
-				}
-				return newScript(t, d).run()
-			})
-		})
-	}
+	scripttest.RunOnly(t, "testdata", "router", func(t *testing.T, d *datadriven.TestData) string { return newScript(t, d).run() })
 }
 
 type script struct {

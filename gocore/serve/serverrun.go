@@ -280,7 +280,7 @@ func (s *serverStart) start(l *loadedModel, sockets kvSockets) (*openai.Model, e
 		record = deployment.NewRecorder(l.record, last.BlockSize, s.log)
 		s.log.Info("recording", "file", l.spec.record, "trace_block_size", last.BlockSize)
 	}
-	m.Deployment = deployment.StartRecorded(cluster.New(config), record, s.log.With("model", m.Name), func(err error) {
+	m.Deployment = deployment.Start(cluster.New(config), record, s.log.With("model", m.Name), func(err error) {
 		select {
 		case s.failed <- errors.New(m.Name + ": " + err.Error()):
 		default: // only the first failure is reported

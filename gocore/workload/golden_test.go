@@ -2,8 +2,8 @@ package workload
 
 import (
 	"cmp"
+	"dynosim/gocore/scripttest"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,17 +25,7 @@ import (
 // Keys: trace_block_size and engine_block_size (both 4 if not given), speedup, concurrency, ratio, groups, seed,
 // reject. A line "-- FILE" begins another file.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				return golden(t, d)
-			})
-		})
-	}
+	scripttest.Run(t, "testdata", golden)
 }
 
 func golden(t *testing.T, d *datadriven.TestData) string {

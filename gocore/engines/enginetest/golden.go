@@ -3,7 +3,6 @@ package enginetest
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/scripttest"
 )
 
 // Examples is how the worked examples of an engine are written.
@@ -34,20 +34,7 @@ func Golden(t *testing.T, examples Examples) {
 
 // Run does what Golden does, for an engine that reads its examples and shows their results by itself.
 func Run(t *testing.T, show func(*testing.T, *datadriven.TestData) string) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no examples: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				if d.Cmd != "run" {
-					d.Fatalf(t, "unknown command")
-				}
-				return show(t, d)
-			})
-		})
-	}
+	scripttest.RunOnly(t, "testdata", "run", show)
 }
 
 // example is an engine with named requests.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
+	"dynosim/gocore/scripttest"
 	"dynosim/gocore/workload"
 )
 
@@ -22,30 +22,24 @@ import (
 //
 //	FORMAT block_size=N trace_block_size=M [json]   shows the statistics of the rows that follow
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-			format, known := workload.ParseFormat(d.Cmd)
-			if !known {
-				t.Fatalf("%s: no format %q", d.Pos, d.Cmd)
+	scripttest.Run(t, "testdata", func(t *testing.T, d *datadriven.TestData) string {
+		format, known := workload.ParseFormat(d.Cmd)
+		if !known {
+			t.Fatalf("%s: no format %q", d.Pos, d.Cmd)
+		}
+		var sizes [2]int
+		d.ScanArgs(t, "block_size", &sizes[0])
+		d.ScanArgs(t, "trace_block_size", &sizes[1])
+		s := Inspect(load(t, format, d.Input, sizes[1], sizes[0]), sizes[0])
+		if d.HasArg("json") {
+			text, err := json.MarshalIndent(s, "", "  ")
+			if err != nil {
+				t.Fatal(err)
 			}
-			var sizes [2]int
-			d.ScanArgs(t, "block_size", &sizes[0])
-			d.ScanArgs(t, "trace_block_size", &sizes[1])
-			s := Inspect(load(t, format, d.Input, sizes[1], sizes[0]), sizes[0])
-			if d.HasArg("json") {
-				text, err := json.MarshalIndent(s, "", "  ")
-				if err != nil {
-					t.Fatal(err)
-				}
-				return string(text) + "\n"
-			}
-			return strings.ReplaceAll(s.Text(), "\n\n", "\n")
-		})
-	}
+			return string(text) + "\n"
+		}
+		return strings.ReplaceAll(s.Text(), "\n\n", "\n")
+	})
 }
 
 func load(t testing.TB, format workload.Format, text string, traceBlock, engineBlock int) *workload.Workload {

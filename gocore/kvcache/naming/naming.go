@@ -24,14 +24,6 @@ func New[K comparable]() *Table[K] {
 // Len returns the number of blocks that have a number.
 func (t *Table[K]) Len() int { return len(t.blocks) }
 
-// Holders returns how often all blocks together are held.
-func (t *Table[K]) Holders() (n int) {
-	for _, b := range t.blocks {
-		n += int(b.holders)
-	}
-	return n
-}
-
 // Hold names the blocks of a request until Release.
 func (t *Table[K]) Hold(keys []K) []uint32 {
 	ids := make([]uint32, len(keys))

@@ -51,7 +51,6 @@ func (p *Pool) publishEvicted() {
 		return
 	}
 	p.publish(kvcache.Event{Kind: kvcache.Removed, Blocks: p.keep(p.evicted)})
-	p.publishSunk()
 	p.evicted = p.evicted[:0]
 }
 

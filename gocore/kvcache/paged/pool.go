@@ -25,12 +25,10 @@ type Pool struct {
 	full                table
 	queues              evictionQueues
 	restoreDeepestFirst bool
-	lower               Lower // nil if the pool is the only tier
 
 	recording bool
 	events    []Event
 	evicted   []kvcache.BlockID
-	lost      []kvcache.BlockID // by the tier below
 	announced []kvcache.BlockID // room for the blocks of all events
 	isNew     []bool            // scratch
 }
@@ -81,15 +79,14 @@ func (p *Pool) Free() int { return p.capacity - p.active - p.inactive }
 // Found is what a pool knows of a full block.
 type Found struct {
 	Cached bool
-	InUse  bool         // a request has it; a reservation does not count
-	Tier   kvcache.Tier // where it is cached; this pool is the device
+	InUse  bool // a request has it; a reservation does not count
 }
 
-// Lookup tells whether a full block is cached, in the pool or below it. It changes nothing, not even ages.
+// Lookup reports whether a full block is cached. It changes nothing, not even ages.
 func (p *Pool) Lookup(id kvcache.BlockID) Found {
 	slot := p.full.find(id)
 	if slot == noSlot {
-		return p.lookupBelow(id)
+		return Found{}
 	}
 	b := p.full.at(slot)
 	return Found{Cached: true, InUse: b.refs > b.pins}
@@ -247,7 +244,6 @@ func (p *Pool) evict() {
 	if p.recording {
 		p.evicted = append(p.evicted, p.full.id(victim))
 	}
-	p.sink(p.full.id(victim))
 	p.full.unlink(p.full.at(victim))
 	p.inactive--
 	p.full.remove(victim)

@@ -2,31 +2,18 @@ package paged
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/scripttest"
 )
 
 // TestScripts runs testdata/*.txt; see testdata/eviction.txt for how to read them. -rewrite writes the results anew.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				if d.Cmd != "pool" {
-					d.Fatalf(t, "unknown command")
-				}
-				return newScript(t, d).run(t, d)
-			})
-		})
-	}
+	scripttest.RunOnly(t, "testdata", "pool", func(t *testing.T, d *datadriven.TestData) string { return newScript(t, d).run(t, d) })
 }
 
 type script struct {

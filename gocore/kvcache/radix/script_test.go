@@ -3,7 +3,6 @@ package radix
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,22 +11,13 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/scripttest"
 )
 
 // TestScripts runs testdata/*.txt; see testdata/tree.txt for how to read them. -rewrite writes the results anew.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			s := &script{}
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				return s.run(t, d)
-			})
-		})
-	}
+	s := &script{}
+	scripttest.Run(t, "testdata", s.run)
 }
 
 // script is a pool and the requests that use it, by name.

@@ -41,11 +41,6 @@ var (
 // maxStrangers bounds connections that have not said which request they answer.
 const maxStrangers = 1024
 
-// NewCaller listens for answers on a free port of host.
-func NewCaller(host string) (*Caller, error) {
-	return ListenForAnswers(net.JoinHostPort(host, "0"), host)
-}
-
 // ListenForAnswers listens for answers at an address; workers are asked to connect to host.
 func ListenForAnswers(address, host string) (*Caller, error) {
 	listener, err := net.Listen("tcp", address)
@@ -126,13 +121,8 @@ type Outgoing struct {
 	Body  []byte
 }
 
-// Call sends a request to the endpoint at path of the worker at address, and waits until that accepts it. Refusals are
-// an [ErrRefused].
-func (c *Caller) Call(ctx context.Context, address, path string, codec wire.Codec, body []byte) (*Answer, error) {
-	return c.Send(ctx, address, path, Outgoing{uuid.NewString(), codec, body})
-}
-
-// Send does what Call does, with an id of the request.
+// Send sends a request to the endpoint at path of the worker at address, and waits until that accepts it. Refusals are an
+// [ErrRefused].
 func (c *Caller) Send(ctx context.Context, address, path string, o Outgoing) (*Answer, error) {
 	var l *link
 	return c.over(ctx, o, func(payload []byte) (gone <-chan struct{}, err error) {
@@ -148,12 +138,7 @@ func (c *Caller) Send(ctx context.Context, address, path string, o Outgoing) (*A
 	})
 }
 
-// CallOver does what Call does, with another way to the worker: send carries a request there.
-func (c *Caller) CallOver(ctx context.Context, codec wire.Codec, body []byte, send func(payload []byte) error) (*Answer, error) {
-	return c.SendOver(ctx, Outgoing{uuid.NewString(), codec, body}, send)
-}
-
-// SendOver does what CallOver does, with an id of the request.
+// SendOver does what Send does, with another way to the worker: send carries a request there.
 func (c *Caller) SendOver(ctx context.Context, o Outgoing, send func(payload []byte) error) (*Answer, error) {
 	return c.over(ctx, o, func(payload []byte) (<-chan struct{}, error) { return nil, send(payload) })
 }

@@ -101,7 +101,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 	isClosed(t, idle[0])
 	served(t, tcp, caller) // on the connection that it has
-	other, err := NewCaller("127.0.0.1")
+	other, err := ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
 	"dynosim/gocore/live/bus"
@@ -26,7 +27,7 @@ type natsCaller struct {
 }
 
 func (c *natsCaller) request(ctx context.Context, body string) (*Answer, error) {
-	return c.CallOver(ctx, wire.JSON, []byte(body), func(payload []byte) error {
+	return c.SendOver(ctx, Outgoing{uuid.NewString(), wire.JSON, []byte(body)}, func(payload []byte) error {
 		m, err := c.nats.RequestWithContext(ctx, subject, payload)
 		if err == nil && len(m.Data) > 0 {
 			err = errors.New("the acknowledgement is not empty")
@@ -50,7 +51,7 @@ func startNATS(t *testing.T, limits Limits, h handlerFunc) (*NATS, *natsCaller, 
 	if err := n.Serve(path, subject, bus.Service{Name: "dynamo_backend", Version: "1.0.0", Endpoint: "generate-7"}); err != nil {
 		t.Fatal(err)
 	}
-	caller, err := NewCaller("127.0.0.1")
+	caller, err := ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

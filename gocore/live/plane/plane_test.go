@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dynosim/gocore/protocol/wire"
@@ -61,7 +62,7 @@ func listen(t *testing.T, p *Plane, h handlerFunc) (*TCP, *Caller) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tcp.Close(); ended(p) })
-	caller, err := NewCaller("127.0.0.1")
+	caller, err := ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func ended(p *Plane) {
 }
 
 func call(t *testing.T, tcp *TCP, c *Caller, path string, codec wire.Codec, body []byte) (*Answer, error) {
-	return c.Call(t.Context(), tcp.Addr().String(), path, codec, body)
+	return c.Send(t.Context(), tcp.Addr().String(), path, Outgoing{ID: uuid.NewString(), Codec: codec, Body: body})
 }
 
 func TestAnswers(t *testing.T) {
@@ -167,7 +168,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", test.body, err, test.want)
 		}
 	}
-	_, err := caller.CallOver(t.Context(), wire.JSON, []byte("{}"), func(payload []byte) error { // a caller that does not look at the acknowledgement
+	_, err := caller.SendOver(t.Context(), Outgoing{uuid.NewString(), wire.JSON, []byte("{}")}, func(payload []byte) error { // a caller that does not look at the acknowledgement
 		data, err := wire.AppendFrame(nil, wire.Frame{Path: "8/generate", Payload: payload})
 		if err == nil {
 			_, _, err = caller.deposit(t.Context(), tcp.Addr().String(), data)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-zeromq/zmq4"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dynosim/gocore/engine"
@@ -179,7 +180,7 @@ func TestRecovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	caller, err := plane.NewCaller("127.0.0.1")
+	caller, err := plane.ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestRecovery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := caller.Call(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1", codec, body)
+		answer, err := caller.Send(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1", plane.Outgoing{ID: uuid.NewString(), Codec: codec, Body: body})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestRecovery(t *testing.T) {
 			t.Errorf("got %q, %v", item, err)
 		}
 		answer.Close()
-		if _, err := caller.Call(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1", codec, []byte("nonsense")); err == nil || !strings.Contains(err.Error(), "recovery query") {
+		if _, err := caller.Send(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1", plane.Outgoing{ID: uuid.NewString(), Codec: codec, Body: []byte("nonsense")}); err == nil || !strings.Contains(err.Error(), "recovery query") {
 			t.Errorf("nonsense: got %v", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"dynosim/gocore/handoff"
+	"dynosim/gocore/scripttest"
 )
 
 // session is what both sides have in common.
@@ -32,24 +33,22 @@ type session interface {
 //
 // and shows what the session makes of each line.
 func TestSessionsGolden(t *testing.T) {
-	datadriven.Walk(t, "testdata/sessions", func(t *testing.T, path string) {
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s := newSession(t, d)
-			var out strings.Builder
-			for line := range strings.Lines(d.Input) {
-				line = strings.TrimSpace(line)
-				at, what, _ := strings.Cut(line, " ")
-				nowMs, err := strconv.ParseFloat(at, 64)
-				if err != nil {
-					d.Fatalf(t, "%s: %v", line, err)
-				}
-				fmt.Fprintf(&out, "%-44s %s\n", line, showStep(play(s, what, nowMs), s))
+	scripttest.Run(t, "testdata/sessions", func(t *testing.T, d *datadriven.TestData) string {
+		s := newSession(t, d)
+		var out strings.Builder
+		for line := range strings.Lines(d.Input) {
+			line = strings.TrimSpace(line)
+			at, what, _ := strings.Cut(line, " ")
+			nowMs, err := strconv.ParseFloat(at, 64)
+			if err != nil {
+				d.Fatalf(t, "%s: %v", line, err)
 			}
-			if wake := s.WakeMs(); wake < 1e12 {
-				fmt.Fprintf(&out, "%-44s wakes at %v\n", "", wake)
-			}
-			return out.String()
-		})
+			fmt.Fprintf(&out, "%-44s %s\n", line, showStep(play(s, what, nowMs), s))
+		}
+		if wake := s.WakeMs(); wake < 1e12 {
+			fmt.Fprintf(&out, "%-44s wakes at %v\n", "", wake)
+		}
+		return out.String()
 	})
 }
 

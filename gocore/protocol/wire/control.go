@@ -157,17 +157,3 @@ const (
 func AppendSignal(dst []byte, s Signal) []byte {
 	return AppendMessage(dst, Message{Header: []byte(`"` + s + `"`)})
 }
-
-// DecodeSignal reads a message of one word.
-func DecodeSignal(m Message) (Signal, error) {
-	var s Signal
-	if err := json.Unmarshal(m.Header, &s); err != nil {
-		return "", fmt.Errorf("signal: %w", err)
-	}
-	switch s {
-	case Sentinel, Stop, Kill:
-		return s, nil
-	default:
-		return "", fmt.Errorf("signal: got %q", string(s))
-	}
-}

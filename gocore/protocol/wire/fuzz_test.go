@@ -85,15 +85,3 @@ func FuzzDecodeChunk(f *testing.F) {
 		_, _ = DecodeChunk(codec, data)
 	})
 }
-
-func FuzzDecodeSignal(f *testing.F) {
-	f.Add([]byte(`"stop"`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if s, err := DecodeSignal(Message{Header: data}); err == nil {
-			again, _ := DecodeMessage(AppendSignal(nil, s))
-			if got, err := DecodeSignal(again); err != nil || got != s {
-				t.Fatalf("got %q, %v", got, err)
-			}
-		}
-	})
-}

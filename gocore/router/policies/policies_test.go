@@ -294,7 +294,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 				text := fmt.Sprintf("%d%s", draw.IntN(4), strings.Repeat("x", draw.IntN(30)))
 				r := router.Request{ID: int32(requests), Prompt: ids.prompt(text), PromptTokens: len(text), Session: fmt.Sprint(draw.IntN(9))}
 				w := submit(t, p, r, float64(100*step))
-				if !contains(active, w) {
+				if !slices.Contains(active, w) {
 					t.Fatalf("step %d: worker %d, active are %v", step, w, active)
 				}
 				busy[requests] = w

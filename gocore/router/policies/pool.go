@@ -1,8 +1,6 @@
 package policies
 
 import (
-	"slices"
-
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/router"
 )
@@ -253,10 +251,4 @@ func (v *view) mean() float64 {
 		total += v.requests[w]
 	}
 	return float64(total) / float64(len(v.workers))
-}
-
-// contains reports whether a sorted list has a worker.
-func contains(workers []int, worker int) bool {
-	_, found := slices.BinarySearch(workers, worker)
-	return found
 }

@@ -59,13 +59,9 @@ type command struct {
 	at     time.Duration
 }
 
-// Start runs a cluster. failed is called once, from the goroutine, if the cluster cannot go on.
-func Start(c *cluster.Cluster, log *slog.Logger, failed func(error)) *Deployment {
-	return StartRecorded(c, nil, log, failed)
-}
-
-// StartRecorded does what Start does, with a recording of what comes in, which Close ends.
-func StartRecorded(c *cluster.Cluster, record *Recorder, log *slog.Logger, failed func(error)) *Deployment {
+// Start runs a cluster. failed is called once, from the goroutine, if the cluster cannot go on. record is a recording of what
+// comes in, which Close ends; nil for none.
+func Start(c *cluster.Cluster, record *Recorder, log *slog.Logger, failed func(error)) *Deployment {
 	d := &Deployment{
 		cluster: c, record: record, log: log, failed: failed, started: time.Now(), wake: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}), calls: map[*Call]struct{}{},

@@ -50,7 +50,7 @@ const arguments = `{"block_size":16,"num_gpu_blocks":256}`
 
 // TestTokensAreNotEarly: a token is released at its simulated time or after it, and gaps do not add up delays.
 func TestTokensAreNotEarly(t *testing.T) {
-	d := Start(newCluster(t, arguments, nil), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	d := Start(newCluster(t, arguments, nil), nil, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	defer d.Close()
 	var all sync.WaitGroup
 	for range 20 {
@@ -78,7 +78,7 @@ func TestTokensAreNotEarly(t *testing.T) {
 
 // TestClose: calls that are left fail, and so do later ones.
 func TestClose(t *testing.T) {
-	d := Start(newCluster(t, strings.Replace(arguments, "}", `,"speedup_ratio":0.001}`, 1), nil), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	d := Start(newCluster(t, strings.Replace(arguments, "}", `,"speedup_ratio":0.001}`, 1), nil), nil, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	c, wake := newCall(100, 5)
 	d.Submit(c)
 	d.Close()
@@ -94,7 +94,7 @@ func TestClose(t *testing.T) {
 
 // TestTooLarge: a request that no worker can ever run fails by itself.
 func TestTooLarge(t *testing.T) {
-	d := Start(newCluster(t, arguments, nil), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	d := Start(newCluster(t, arguments, nil), nil, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	defer d.Close()
 	c, wake := newCall(16*300, 5)
 	d.Submit(c)
@@ -118,7 +118,7 @@ func (m *brokenModel) Err() error {
 // TestEngineFails: when durations cannot be determined, all calls fail and the process learns of it.
 func TestEngineFails(t *testing.T) {
 	failed := make(chan error, 1)
-	d := Start(newCluster(t, arguments, &brokenModel{}), slog.New(slog.DiscardHandler), func(err error) { failed <- err })
+	d := Start(newCluster(t, arguments, &brokenModel{}), nil, slog.New(slog.DiscardHandler), func(err error) { failed <- err })
 	c, wake := newCall(100, 50)
 	d.Submit(c)
 	if f := end(t, c, wake, 50); f == nil || !f.Shutdown || !strings.Contains(f.Reason, "no such shape") {

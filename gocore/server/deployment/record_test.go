@@ -63,7 +63,7 @@ func rowsOf(t *testing.T, text string) (rows []recorded) {
 // TestRecording: rows come in the order of arrival; equal blocks have equal numbers, also those of answers.
 func TestRecording(t *testing.T) {
 	var to file
-	d := StartRecorded(newCluster(t, arguments, nil), NewRecorder(&to, 16, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	d := Start(newCluster(t, arguments, nil), NewRecorder(&to, 16, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	tokens := make([]uint32, 60)
 	for i := range tokens {
 		tokens[i] = uint32(i)
@@ -113,7 +113,7 @@ func TestRecording(t *testing.T) {
 func TestRecordingOfTheGivenUp(t *testing.T) {
 	var to file
 	slowly := strings.Replace(arguments, "}", `,"speedup_ratio":0.01}`, 1)
-	d := StartRecorded(newCluster(t, slowly, nil), NewRecorder(&to, 16, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	d := Start(newCluster(t, slowly, nil), NewRecorder(&to, 16, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	given, _ := newCall(100, 50)
 	open, _ := newCall(100, 50)
 	large, wake := newCall(16*300, 5)
@@ -143,7 +143,7 @@ func TestRecordingOfTheGivenUp(t *testing.T) {
 func TestRecordingFails(t *testing.T) {
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	d := StartRecorded(newCluster(t, arguments, nil), NewRecorder(&file{fails: errors.New("no space left")}, 16, log), log, func(err error) { t.Error(err) })
+	d := Start(newCluster(t, arguments, nil), NewRecorder(&file{fails: errors.New("no space left")}, 16, log), log, func(err error) { t.Error(err) })
 	for range 10 {
 		c, wake := newCall(100, 2)
 		if !d.Submit(c) {

@@ -56,7 +56,7 @@ func newModel(t *testing.T, name, arguments string, registry *prometheus.Registr
 			}
 		},
 	})
-	m.Deployment = deployment.Start(c, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	m.Deployment = deployment.Start(c, nil, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	t.Cleanup(m.Deployment.Close)
 	return m
 }
@@ -793,7 +793,7 @@ func FuzzRequests(f *testing.F) {
 	m.Answers = answers.Source{Tokenizer: m.Tokenizer, Standard: 4}
 	m.Deployment = deployment.Start(cluster.New(cluster.Config{
 		Pools: []cluster.Pool{{Args: args, Workers: 1, Setup: func(int) engine.Setup { return engine.Setup{} }}},
-	}), slog.New(slog.DiscardHandler), func(err error) { f.Error(err) })
+	}), nil, slog.New(slog.DiscardHandler), func(err error) { f.Error(err) })
 	f.Cleanup(m.Deployment.Close)
 	s := New(Config{Models: []*Model{m}, MaxBody: 1 << 20, Log: slog.New(slog.DiscardHandler), Registry: registry})
 	f.Fuzz(func(t *testing.T, place uint8, body string) {

@@ -1,7 +1,5 @@
 package vllm
 
-import "dynosim/gocore/kvcache"
-
 // admitWaiting moves requests from the waiting queue into the running list, strictly from the head: one that does
 // not fit keeps all behind it waiting.
 //
@@ -58,7 +56,7 @@ func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
 	blocks, activeBlocks := 0, 0
 	for limit := min(r.full, s.ceilBlocks(r.promptTokens)); blocks < limit; blocks++ {
 		found := s.pool.Lookup(r.key.Block(blocks))
-		if !found.Cached || found.Tier != kvcache.Device {
+		if !found.Cached {
 			break
 		}
 		if found.InUse {
