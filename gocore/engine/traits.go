@@ -5,12 +5,10 @@ import "dynosim/gocore/handoff"
 // Traits are what shells have to know of an engine besides its interface. They follow from its arguments, and shells
 // ask for them instead of for the engine's name.
 type Traits struct {
-	// HandsOff tells that the engine is a Source as a prefill worker and a Destination as a decode worker.
-	HandsOff bool
-	// HandoffOrder says which side of a hand-off is asked first.
+	// Handoff names the rule by which requests go from prefill to decode workers; "" if the engine has no such roles.
+	Handoff Handoff
+	// HandoffOrder says which side of a hand-off is asked first, if the rule is Coordinated.
 	HandoffOrder handoff.Order
-	// Pulls tells that the engine is a Puller as a prefill or decode worker.
-	Pulls bool
 
 	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart from
 	// the other workers of its pool, which changes how often it is asked for a pass that has no effect. Other engines may
@@ -32,6 +30,15 @@ type Traits struct {
 	// Metrics says whose names the metrics of live workers have.
 	Metrics MetricNames
 }
+
+// Handoff is the name of a rule of hand-offs. The file of package fleet that has the rule adds it by this name.
+type Handoff string
+
+// The rules that are built in.
+const (
+	Coordinated Handoff = "coordinated" // a Source and a Destination do what package handoff says
+	Pulled      Handoff = "pulled"      // a Puller loads the KV of prompts when it chooses to
+)
 
 // MetricNames is a set of names for metrics, that of an engine.
 type MetricNames uint8

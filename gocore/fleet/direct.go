@@ -96,6 +96,7 @@ func (d *direct) recall(id engine.RequestID, worker int, forget func(p *Pool, i 
 
 // Nothing waits for a worker to be idle, and nothing is transferred.
 
+func (d *direct) equip(*Pool, int)                        {}
 func (d *direct) started(*Pool, int, *engine.Pass) error  { return nil }
 func (d *direct) idle(*Worker)                            {}
 func (d *direct) freed(*Pool, int)                        {}

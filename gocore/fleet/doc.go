@@ -6,9 +6,10 @@
 //	coast.go      workers that run many passes at once
 //	flow.go       the way of requests through the pools, and what all ways have in common
 //	direct.go     of requests that one worker serves
-//	handoffs.go   of those whose KV goes from a prefill worker to a decode worker; transfer.go
+//	handoffs.go   of those whose KV goes from a prefill worker to a decode worker
 //	lifecycle.go  workers that start and drain; scaler.go has a planner decide on them, tally.go counts for it
 //	pulls.go      of those whose KV decode workers load by their engine's own rules
+//	transfer.go   transfers of both kinds, whose speed may change
 //	open.go       requests that come from outside and may be taken back: what a server needs
 //	keepers.go    routers that keep requests although workers are idle, want to know the time, or refuse requests
 //	hooks.go      Recorder (what is recorded of a run), Faults and Hooks (what may go wrong), what faults do to pools

@@ -11,7 +11,6 @@ import (
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/router"
-	"dynosim/gocore/worker"
 )
 
 // Config describes a fleet.
@@ -121,21 +120,14 @@ const none = 0
 // New makes a fleet whose first workers are active, at time 0.
 func New(c Config) (*Fleet, error) {
 	f := &Fleet{Config: c, tracksEnds: len(c.Pools) > 1, withdrawn: map[engine.RequestID]struct{}{}}
-	f.inOrder = f.tracksEnds && worker.Traits(c.Pools[0].Args).Pulls
-	for k := range c.Pools {
-		p := newPool(f, k)
-		f.pools = append(f.pools, p)
-		if p.router.Traits().Keeps {
+	for range c.Pools {
+		f.pools = append(f.pools, &Pool{})
+	}
+	f.flow = newFlow(f)
+	for k, p := range f.pools {
+		if p.open(f, k); p.router.Traits().Keeps {
 			f.keepers = append(f.keepers, p)
 		}
-	}
-	switch {
-	case f.inOrder:
-		f.flow = newPulls(f)
-	case f.tracksEnds:
-		f.flow = newHandoffs(f, worker.Traits(c.Pools[0].Args).HandoffOrder)
-	default:
-		f.flow = &direct{Fleet: f, pool: f.pools[0]}
 	}
 	if c.Planner == nil {
 		return f, nil

@@ -6,11 +6,14 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/router"
+	"dynosim/gocore/worker"
 )
 
 // flow is the way of requests through the pools: of a request that one worker serves, or of one that a prefill worker
 // hands off to a decode worker.
 type flow interface {
+	// equip connects the way with a worker whose engine was just made.
+	equip(p *Pool, i int)
 	// send sends a request on its way. It is its first attempt, or another one.
 	send(id engine.RequestID, first bool) error
 	// assigned notes the worker that the router of a pool has chosen, and hands the request to it if it accepts that.
@@ -52,34 +55,82 @@ type action struct {
 	do handoff.Action
 }
 
+// rules make the ways of requests through two pools, by the rule of hand-offs that the engines of the pools name. The file of each
+// way adds its own.
+var rules = map[engine.Handoff]func(*Fleet) flow{}
+
+// newFlow returns the way of requests through the pools of a fleet.
+func newFlow(f *Fleet) flow {
+	if len(f.pools) == 1 {
+		return &direct{Fleet: f, pool: f.pools[0]}
+	}
+	return rules[worker.Traits(f.Config.Pools[0].Args).Handoff](f)
+}
+
 // pair is what ways through a pool of prefill workers and one of decode workers have in common.
 type pair struct {
 	*Fleet
 	prefill, decode *Pool
-	open            []uint8 // by request: what is not over yet of its hand-off and its output
-	unfinished      int     // hand-offs and outputs of requests that have arrived
+	passages        []passage  // by request
+	unfinished      int        // hand-offs and outputs of requests that have arrived
+	moving          []transfer // that have begun, if links may change
+	parallel        bool       // transfers on one lane do not wait for each other
 }
 
-func (f *Fleet) pair() pair {
-	return pair{Fleet: f, prefill: f.pools[0], decode: f.pools[1], open: make([]uint8, f.Requests)}
+// passage is where a request is between two pools.
+type passage struct {
+	prefill, decode int32 // workers, or unassigned
+	open            uint8 // what is not over yet of its hand-off and its output
+	due             int64 // the event that it waits for, or none
 }
 
-// begin opens halves of a request: its hand-off, its output, or both.
+func (f *Fleet) pair(parallel bool) pair {
+	return pair{Fleet: f, prefill: f.pools[0], decode: f.pools[1], passages: make([]passage, f.Requests), parallel: parallel}
+}
+
+// begin opens halves of a request that comes to the pools: its hand-off, its output, or both.
 func (h *pair) begin(id engine.RequestID, halves uint8) {
-	h.open = withRoom(h.open, id)
-	h.open[id] += halves
+	h.passages = withRoom(h.passages, id)
+	h.passages[id] = passage{prefill: unassigned, decode: unassigned, open: halves}
 	h.unfinished += int(halves)
 }
 
 // left closes the hand-off or the output of a request, which is gone when both are over.
 func (h *pair) left(id engine.RequestID) {
 	h.unfinished--
-	if h.open[id]--; h.open[id] == 0 {
+	at := &h.passages[id]
+	if at.open--; at.open == 0 {
 		h.gone(id)
 	}
 }
 
 func (h *pair) done() bool { return h.unfinished == 0 }
+
+func (h *pair) decodeWorker(id engine.RequestID) int { return int(h.passages[id].decode) }
+
+// route asks the router of a pool for a worker. What is to be done for the request is held back until a worker is active.
+func (h *pair) route(p *Pool, a action) error {
+	switch {
+	case !p.Serves():
+		p.keep(a)
+		return nil
+	case p == h.prefill:
+		return h.submit(p, h.prompt(a.id))
+	}
+	return h.submit(p, h.World.Request(a.id))
+}
+
+// assigned hands a request to the worker that was chosen. It waits until a decode worker can be reached.
+func (h *pair) assigned(p *Pool, i int, id engine.RequestID) {
+	if p == h.prefill {
+		h.passages[id].prefill = int32(i)
+	}
+	if p.accepts(i, id) {
+		h.flow.receive(p, i, id)
+	} else if p == h.decode && !p.over(id) {
+		h.passages[id].decode = int32(i)
+	}
+}
 
 // prompt returns the request for a prefill worker: the prompt and one token.
 func (h *pair) prompt(id engine.RequestID) engine.Request {

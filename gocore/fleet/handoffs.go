@@ -7,6 +7,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
+	"dynosim/gocore/worker"
 )
 
 // handoffs is the way of requests whose prompt is computed by one worker, which then hands its KV to another one. It
@@ -17,27 +18,35 @@ type handoffs struct {
 	order   handoff.Order
 	states  []handoffState      // by request
 	actions deque.Deque[action] // of all hand-offs, in the order in which they were asked for
-	moving  []transfer          // the transfers that have begun, if they are revocable
 }
 
 // handoffState is the hand-off of one request.
 type handoffState struct {
-	coordinator     handoff.Coordinator
-	prefill, decode int32 // workers, or unassigned
-	missing         int32 // tokens that the decode worker had not cached when it reserved room
+	coordinator handoff.Coordinator
+	missing     int32 // tokens that the decode worker had not cached when it reserved room
 }
 
-var _ flow = (*handoffs)(nil)
+func init() { rules[engine.Coordinated] = newHandoffs }
 
-func newHandoffs(f *Fleet, order handoff.Order) *handoffs {
-	return &handoffs{pair: f.pair(), order: order, states: make([]handoffState, f.Requests)}
+func newHandoffs(f *Fleet) flow {
+	order := worker.Traits(f.Config.Pools[0].Args).HandoffOrder
+	return &handoffs{pair: f.pair(true), order: order, states: make([]handoffState, f.Requests)}
+}
+
+func (h *handoffs) equip(p *Pool, i int) {
+	w := &p.workers[i]
+	if p == h.prefill {
+		w.source = w.Engine.(engine.Source)
+	} else {
+		w.destination = w.Engine.(engine.Destination)
+	}
 }
 
 // send starts the hand-off of a request.
 func (h *handoffs) send(id engine.RequestID, _ bool) error {
 	h.states = withRoom(h.states, id)
 	coordinator, first := handoff.New(h.order)
-	h.states[id] = handoffState{coordinator: coordinator, prefill: unassigned, decode: unassigned}
+	h.states[id] = handoffState{coordinator: coordinator}
 	h.actions.PushBack(action{id, first})
 	h.begin(id, 2)
 	return nil
@@ -69,19 +78,13 @@ func (h *handoffs) carryOut(a action) error {
 	if h.settled(a) {
 		return nil
 	}
-	s := &h.states[a.id]
+	s := &h.passages[a.id]
 	switch a.do {
 	case handoff.Submit:
 		h.meets(h.prefill)
-		if h.keeps(h.prefill, a) {
-			return nil
-		}
-		return h.submit(h.prefill, h.prompt(a.id))
+		return h.route(h.prefill, a)
 	case handoff.Reserve:
-		if h.keeps(h.decode, a) {
-			return nil
-		}
-		return h.submit(h.decode, h.World.Request(a.id))
+		return h.route(h.decode, a)
 	case handoff.StartTransfer:
 		h.startTransfer(a.id)
 	case handoff.Activate:
@@ -115,7 +118,7 @@ func (h *handoffs) settled(a action) bool {
 	if h.faults == nil {
 		return false
 	}
-	s := &h.states[a.id]
+	s := &h.passages[a.id]
 	noSource := s.prefill != unassigned && h.prefill.workers[s.prefill].Engine == nil
 	noDestination := s.decode != unassigned && h.decode.workers[s.decode].Engine == nil
 	switch {
@@ -150,31 +153,9 @@ func (h *handoffs) idle(w *Worker) {
 	w.deferred = w.deferred[:0]
 }
 
-// keeps holds an action back that needs an active worker, and reports false if there is one.
-func (h *handoffs) keeps(p *Pool, a action) bool {
-	if p.Serves() {
-		return false
-	}
-	p.keep(a)
-	return true
-}
-
 func (h *handoffs) resume(_ *Pool, a action) error {
 	h.actions.PushBack(a)
 	return nil
-}
-
-// assigned hands a prompt to a prefill worker, or asks a decode worker for room. It waits until a decode worker can be
-// reached.
-func (h *handoffs) assigned(p *Pool, i int, id engine.RequestID) {
-	if p == h.prefill {
-		h.states[id].prefill = int32(i)
-	}
-	if p.accepts(i, id) {
-		h.receive(p, i, id)
-	} else if p == h.decode && !p.over(id) {
-		h.states[id].decode = int32(i)
-	}
 }
 
 // refuse ends the hand-off of a request that the router of a pool has rejected.
@@ -184,6 +165,7 @@ func (h *handoffs) refuse(p *Pool, id engine.RequestID) error {
 	return nil
 }
 
+// receive hands a prompt to a prefill worker, or asks a decode worker for room.
 func (h *handoffs) receive(p *Pool, i int, id engine.RequestID) {
 	if p == h.prefill {
 		h.Recorder.Joined(p, i, id)
@@ -202,7 +184,7 @@ func (h *handoffs) reserve(i int, id engine.RequestID) {
 		h.tell(id, handoff.Failed)
 		return
 	}
-	h.states[id].decode = int32(i)
+	h.passages[id].decode = int32(i)
 	h.Recorder.Joined(h.decode, i, id)
 	if w.Busy() {
 		h.halt(h.decode, i)
@@ -233,6 +215,29 @@ func (h *handoffs) reserved(r engine.Reservation) {
 	h.states[r.ID].missing = int32(r.MissingTokens)
 	h.Recorder.Step(r.ID, Reserved)
 	h.tell(r.ID, handoff.DestinationReserved)
+}
+
+func (h *handoffs) startTransfer(id engine.RequestID) {
+	h.Recorder.Step(id, TransferStarted)
+	between := lane{prefill: h.passages[id].prefill, decode: h.passages[id].decode}
+	takesMs := h.Transfer.DelayMs(h.World.Request(id).PromptTokens, int(h.states[id].missing))
+	if takesMs == 0 && h.linkRate(between.prefill, between.decode) > 0 {
+		h.transferred(id)
+		return
+	}
+	h.Recorder.Step(id, TransferTakes)
+	if h.faults == nil {
+		h.wakeAt(h.nowMs+takesMs, id)
+	} else {
+		h.move(id, between, takesMs)
+	}
+}
+
+// transferred ends a transfer: the KV is there. The decode worker takes it over when it is idle.
+func (h *handoffs) transferred(id engine.RequestID) {
+	h.endTransfer(id)
+	h.Recorder.Step(id, Transferred)
+	h.tell(id, handoff.Transferred)
 }
 
 func (h *handoffs) activate(id engine.RequestID, i int) {
@@ -366,31 +371,30 @@ func (h *handoffs) unblock() (changed bool) {
 
 func (h *handoffs) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) error {
 	h.endTransfer(id)
-	s := &h.states[id]
-	if !s.coordinator.Done() {
+	c := &h.states[id].coordinator
+	if !c.Done() {
 		h.tell(id, handoff.Failed)
 		return nil
 	}
-	if !s.coordinator.Succeeded() { // it has failed by itself
+	if !c.Succeeded() { // it has failed by itself
 		return nil
 	}
-	h.halt(h.decode, int(s.decode))
-	forget(h.decode, int(s.decode))
+	i := h.decodeWorker(id)
+	h.halt(h.decode, i)
+	forget(h.decode, i)
 	return h.cancel(h.decode, id)
 }
-
-func (h *handoffs) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }
 
 // needs reports whether a request ends if a worker is lost. A prefill worker is not needed any more once the KV has
 // arrived.
 func (h *handoffs) needs(id engine.RequestID, p *Pool, i int) bool {
-	s := &h.states[id]
+	at := &h.passages[id]
 	if p == h.decode {
-		return s.decode == int32(i)
+		return at.decode == int32(i)
 	}
-	switch s.coordinator.Awaiting() {
+	switch h.states[id].coordinator.Awaiting() {
 	case handoff.Submit, handoff.Reserve, handoff.StartTransfer:
-		return s.prefill == int32(i)
+		return at.prefill == int32(i)
 	}
 	return false
 }

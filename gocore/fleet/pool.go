@@ -57,8 +57,9 @@ type Worker struct {
 	coastSinceMs float64 // when the coast began
 }
 
-func newPool(f *Fleet, index int) *Pool {
-	p := &Pool{PoolConfig: f.Config.Pools[index], fleet: f, index: index}
+// open makes the router and the first workers of the pool.
+func (p *Pool) open(f *Fleet, index int) {
+	p.PoolConfig, p.fleet, p.index = f.Config.Pools[index], f, index
 	p.router = p.Router.Make(p.Workers)
 	p.observes = p.router.Traits().Observes && p.Role != engine.Decode
 	p.late.LagMs = f.KVEventLagMs
@@ -71,7 +72,6 @@ func newPool(f *Fleet, index int) *Pool {
 			p.workers[i].CoastWithBursts()
 		}
 	}
-	return p
 }
 
 // start makes the engine of worker i.
@@ -81,17 +81,7 @@ func (p *Pool) start(i int) {
 	if p.observes || p.fleet.Watcher != nil {
 		w.Engine.Observe()
 	}
-	switch {
-	case p.fleet.inOrder:
-		w.puller = w.Engine.(engine.Puller)
-		if p.Role == engine.Decode {
-			w.puller.Instantly(func(id engine.RequestID) bool { return p.fleet.instantly(id, i) })
-		}
-	case p.Role == engine.Prefill:
-		w.source = w.Engine.(engine.Source)
-	case p.Role == engine.Decode:
-		w.destination = w.Engine.(engine.Destination)
-	}
+	p.fleet.flow.equip(p, i)
 }
 
 // Worker returns a worker. It has no engine if it is gone or has not started.

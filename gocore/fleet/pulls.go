@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"dynosim/gocore/engine"
@@ -20,8 +21,7 @@ import (
 type pulls struct {
 	pair
 	states []pullState // by request
-	moving []move      // the transfers that are asked for, with faults
-	// later has decode workers forget requests that are over, with faults, when their loads have ended.
+	// later has decode workers forget requests that are over when their loads have ended.
 	later   map[engine.RequestID]func(p *Pool, i int)
 	ready   []computed // at this instant: prompts that no decode worker has been chosen for
 	lanes   map[lane]float64
@@ -29,16 +29,14 @@ type pulls struct {
 	delay   worker.Delay // from the prefill router to the scheduler of the worker
 }
 
-// pullState is where a request is: on which workers, or unassigned.
+// pullState is how far a request has come.
 type pullState struct {
-	prefill, decode int32
-	prefillRank     int32
-	onWay           bool    // to the scheduler of the prefill worker
-	asked, loading  bool    // its decode worker has asked for its KV; that is on its way
-	keeps, landed   bool    // its prefill worker keeps its KV; its decode worker has it
-	leased          bool    // its decode worker is lost: its KV is kept until a lease runs out
-	due             int64   // with faults, the event that waits for it
-	heldMs, joinMs  float64 // with faults: when its prompt was computed, and when its decode worker has accepted it
+	prefillRank    int32
+	onWay          bool    // to the scheduler of the prefill worker
+	asked, loading bool    // its decode worker has asked for its KV; that is on its way
+	keeps, landed  bool    // its prefill worker keeps its KV; its decode worker has it
+	leased         bool    // its decode worker is lost: its KV is kept until a lease runs out
+	heldMs, joinMs float64 // with faults: when its prompt was computed, and when its decode worker has accepted it
 }
 
 // computed is a prompt that a prefill worker has computed.
@@ -47,16 +45,21 @@ type computed struct {
 	worker int
 }
 
-// lane is the link between two workers, or a rank of one and a rank of the other.
-type lane struct{ prefill, prefillRank, decode, decodeRank int32 }
+func init() { rules[engine.Pulled] = newPulls }
 
-var _ flow = (*pulls)(nil)
-
-func newPulls(f *Fleet) *pulls {
+func newPulls(f *Fleet) flow {
+	f.inOrder = true
 	return &pulls{
-		pair: f.pair(), states: make([]pullState, f.Requests), lanes: map[lane]float64{},
+		pair: f.pair(f.Transfer.Unlimited), states: make([]pullState, f.Requests), lanes: map[lane]float64{},
 		later:   map[engine.RequestID]func(p *Pool, i int){},
-		blockMs: f.Transfer.BlockMs(f.pools[1].Args.BlockSize), delay: worker.RequestDelay(f.pools[0].Args),
+		blockMs: f.Transfer.BlockMs(f.Config.Pools[1].Args.BlockSize), delay: worker.RequestDelay(f.Config.Pools[0].Args),
+	}
+}
+
+func (h *pulls) equip(p *Pool, i int) {
+	w := &p.workers[i]
+	if w.puller = w.Engine.(engine.Puller); p == h.decode {
+		w.puller.Instantly(func(id engine.RequestID) bool { return h.instantly(id, int32(i)) })
 	}
 }
 
@@ -66,53 +69,21 @@ func (h *pulls) send(id engine.RequestID, first bool) error {
 		h.meets(h.prefill)
 	}
 	h.states = withRoom(h.states, id)
-	h.states[id] = pullState{prefill: unassigned, decode: unassigned}
+	h.states[id] = pullState{}
 	h.begin(id, 1)
-	return h.route(h.prefill, id)
+	return h.route(h.prefill, action{id: id})
 }
 
-// route asks the router of a pool for a worker. Without an active one the request waits.
-func (h *pulls) route(p *Pool, id engine.RequestID) error {
-	if !p.Serves() {
-		p.keep(action{id: id})
-		return nil
-	}
-	return h.submit(p, h.asked(p, id))
-}
-
-func (h *pulls) resume(p *Pool, a action) error { return h.route(p, a.id) }
-
-// asked returns the request as the workers of a pool get it: the prompt and one token, or all of it with a prompt to
-// load.
-func (h *pulls) asked(p *Pool, id engine.RequestID) engine.Request {
-	if p == h.prefill {
-		return h.prompt(id)
-	}
-	r := h.World.Request(id)
-	r.Pull, r.SentMs = true, h.nowMs
-	return r
-}
-
-func (h *pulls) assigned(p *Pool, i int, id engine.RequestID) {
-	switch s := &h.states[id]; {
-	case p.accepts(i, id):
-		h.receive(p, i, id)
-	case p == h.decode && !p.over(id): // it waits until the worker can be reached
-		s.decode = int32(i)
-	case !p.over(id):
-		s.prefill = int32(i)
-	}
-}
+func (h *pulls) resume(p *Pool, a action) error { return h.route(p, a) }
 
 func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {
 	h.Recorder.Joined(p, i, id)
 	s := &h.states[id]
 	if p == h.decode {
-		s.decode, s.joinMs = int32(i), h.nowMs
+		h.passages[id].decode, s.joinMs = int32(i), h.nowMs
 		h.add(p, i, id)
 		return
 	}
-	s.prefill = int32(i)
 	delayMs := h.delay.Of(h.World.Request(id).PromptTokens)
 	if s.onWay = delayMs > 0; s.onWay {
 		p.workers[i].onWay++
@@ -122,10 +93,16 @@ func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {
 	}
 }
 
-// add hands a request to the scheduler of a worker.
+// add hands a request to the scheduler of a worker: the prompt and one token, or all of it with a prompt to load.
 func (h *pulls) add(p *Pool, i int, id engine.RequestID) {
 	h.halt(p, i)
-	p.workers[i].Engine.Add(h.asked(p, id))
+	if p == h.prefill {
+		p.workers[i].Engine.Add(h.prompt(id))
+	} else {
+		r := h.World.Request(id)
+		r.Pull, r.SentMs = true, h.nowMs
+		p.workers[i].Engine.Add(r)
+	}
 	p.updateReady(i)
 }
 
@@ -142,49 +119,44 @@ func (h *pulls) started(p *Pool, i int, pass *engine.Pass) error {
 	return h.released(pass.ReleasedAtStart)
 }
 
-// load begins to transfer a prompt to decode worker i.
+// load begins to transfer a prompt to decode worker i. Between two workers, those that were asked for earlier come first.
 func (h *pulls) load(i int, l engine.Load) {
-	s := &h.states[l.ID]
+	at, s := &h.passages[l.ID], &h.states[l.ID]
 	s.asked = true
-	if h.faults != nil {
-		h.submitLoad(i, l)
+	if h.prefill.workers[at.prefill].Engine == nil || !s.keeps { // the request is over, and the worker has not heard of that
 		return
 	}
-	startMs, between := h.nowMs, lane{s.prefill, s.prefillRank, int32(i), int32(l.Rank)}
-	if !h.Transfer.Unlimited {
-		startMs = max(startMs, h.lanes[between])
-	}
-	endMs := startMs + float64(float64(l.Blocks)*h.blockMs)
-	if !h.Transfer.Unlimited {
-		h.lanes[between] = endMs
-	}
+	s.leased, at.due = false, none
 	h.Recorder.Step(l.ID, Reserved)
 	h.Recorder.Step(l.ID, TransferStarted)
-	if endMs > h.nowMs {
-		h.Recorder.Step(l.ID, TransferTakes)
-		s.loading = true
-		h.wakeAt(endMs, l.ID)
+	between := lane{at.prefill, s.prefillRank, int32(i), int32(l.Rank)}
+	takesMs := float64(float64(l.Blocks) * h.blockMs)
+	if h.instantly(l.ID, int32(i)) {
+		h.landed(l.ID)
 		return
 	}
-	h.landed(l.ID)
+	h.Recorder.Step(l.ID, TransferTakes)
+	s.loading = true
+	if h.faults != nil {
+		h.move(l.ID, between, takesMs)
+		return
+	}
+	endMs := max(h.nowMs, h.lanes[between]) + takesMs
+	if !h.parallel {
+		h.lanes[between] = endMs
+	}
+	h.wakeAt(endMs, l.ID)
 }
 
 // instantly reports whether decode worker i has the KV of a request as soon as it asks for it.
-func (f *Fleet) instantly(id engine.RequestID, i int) bool {
-	h := f.flow.(*pulls)
-	return h.blockMs == 0 && (f.faults == nil || f.faults.LinkRate(int(h.states[id].prefill), i) > 0)
-}
-
-// wakeAt has something happen to a request later: see transferred.
-func (h *pulls) wakeAt(atMs float64, id engine.RequestID) {
-	h.push(atMs, event{pool: transferEnd, index: int32(id)})
-	h.states[id].due = h.pushed
+func (h *pulls) instantly(id engine.RequestID, i int32) bool {
+	return h.blockMs == 0 && h.linkRate(h.passages[id].prefill, i) > 0
 }
 
 // transferred ends a transfer that took time, the way of a request to the scheduler of its prefill worker, or a lease.
 func (h *pulls) transferred(id engine.RequestID) {
 	s := &h.states[id]
-	s.due = none
+	h.passages[id].due = none
 	switch {
 	case s.onWay:
 		h.arrived(id)
@@ -195,14 +167,12 @@ func (h *pulls) transferred(id engine.RequestID) {
 		return
 	}
 	s.loading = false
-	i := int(s.decode)
-	h.endMove(id)
+	i := h.decodeWorker(id)
+	h.endTransfer(id)
 	h.halt(h.decode, i)
 	if h.decode.over(id) {
 		h.giveUp(id)
-		if h.faults == nil {
-			h.takeBack(h.decode, i, id)
-		} else if forget := h.later[id]; forget != nil {
+		if forget := h.later[id]; forget != nil {
 			delete(h.later, id)
 			forget(h.decode, i)
 		}
@@ -217,7 +187,8 @@ func (h *pulls) transferred(id engine.RequestID) {
 func (h *pulls) arrived(id engine.RequestID) {
 	s := &h.states[id]
 	s.onWay = false
-	w := &h.prefill.workers[s.prefill]
+	i := int(h.passages[id].prefill)
+	w := &h.prefill.workers[i]
 	if w.Engine == nil {
 		return
 	}
@@ -225,7 +196,7 @@ func (h *pulls) arrived(id engine.RequestID) {
 	if h.prefill.over(id) {
 		h.left(id)
 	} else {
-		h.add(h.prefill, int(s.prefill), id)
+		h.add(h.prefill, i, id)
 	}
 }
 
@@ -239,7 +210,7 @@ func (h *pulls) landed(id engine.RequestID) {
 
 // giveUp tells the prefill worker of a request that its KV is not needed there any more. A lost worker has none.
 func (h *pulls) giveUp(id engine.RequestID) {
-	i := int(h.states[id].prefill)
+	i := int(h.passages[id].prefill)
 	if w := &h.prefill.workers[i]; w.Engine != nil && h.states[id].keeps {
 		w.puller.Transferred(id, h.nowMs)
 		h.prefill.updateReady(i)
@@ -250,7 +221,7 @@ func (h *pulls) giveUp(id engine.RequestID) {
 func (h *pulls) released(ids []engine.RequestID) error {
 	for _, id := range ids {
 		h.states[id].keeps = false
-		if h.prefill.over(id) && h.faults != nil {
+		if h.prefill.over(id) {
 			h.Recorder.Left(h.prefill, id)
 		} else {
 			h.Recorder.Step(id, Released)
@@ -280,7 +251,8 @@ func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 		if p.over(id) {
 			continue
 		}
-		h.begin(id, 1)
+		h.unfinished++
+		h.passages[id].open++
 		h.states[id].keeps, h.states[id].heldMs = true, h.nowMs
 		h.Recorder.Step(id, SourceHeld)
 		h.ready = append(h.ready, computed{id, i})
@@ -314,7 +286,7 @@ func (h *pulls) act() (changed bool, err error) {
 		h.ready = h.ready[:0]
 		slices.SortStableFunc(now, func(a, b computed) int { return cmp.Compare(a.worker, b.worker) })
 		for _, c := range now {
-			if err := h.route(h.decode, c.id); err != nil {
+			if err := h.route(h.decode, action{id: c.id}); err != nil {
 				return changed, err
 			}
 		}
@@ -324,34 +296,80 @@ func (h *pulls) act() (changed bool, err error) {
 
 // recall takes a request back. A worker that loads its prompt goes on until it has it.
 func (h *pulls) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) error {
-	s := &h.states[id]
+	at, s := &h.passages[id], &h.states[id]
 	h.prefill.dropKept(id)
 	h.decode.dropKept(id)
-	p, i := h.prefill, int(s.prefill)
-	if h.open[id] > 1 || s.asked || s.decode != unassigned { // the prompt has been computed
-		p, i = h.decode, int(s.decode)
-		if h.faults != nil {
-			h.abandon(id)
-		} else if !s.asked {
-			h.giveUp(id)
-		}
+	p, i := h.prefill, int(at.prefill)
+	if at.open > 1 || s.asked || at.decode != unassigned { // the prompt has been computed
+		p, i = h.decode, int(at.decode)
+		h.abandon(id)
 	}
 	switch {
 	case i == unassigned:
 		h.left(id)
-	case s.loading && h.faults != nil:
+	case s.loading:
 		h.later[id] = forget
-	case !s.onWay && !s.loading:
+	case !s.onWay:
 		h.halt(p, i)
 		forget(p, i)
 	}
 	return h.cancel(p, id)
 }
 
-func (h *pulls) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }
-
 // Workers look for themselves what can go on.
 
 func (h *pulls) idle(*Worker)     {}
 func (h *pulls) freed(*Pool, int) {}
 func (h *pulls) unblock() bool    { return false }
+
+// What faults do to hand-offs by the engines' own rules. The documentation of vLLM says what a worker does about one that is lost:
+//
+//   - A load that fails ends its request (kv_load_failure_policy "fail", the default). So a lost prefill worker takes along prompts
+//     until their KV has arrived.
+//   - A prefill worker whose KV is never read keeps it until a lease runs out, which the decode worker extends from time to time.
+
+// The lease of KV that is kept for a decode worker: how long it is at first, how often the decode worker extends it, and for how
+// long.
+const (
+	leaseMs    = 30_000
+	beatMs     = leaseMs / 6
+	extendedMs = leaseMs * 2 / 3
+)
+
+// needs reports whether a request ends if a worker is lost: its decode worker, or the prefill worker unless its KV has arrived.
+func (h *pulls) needs(id engine.RequestID, p *Pool, i int) bool {
+	if at := &h.passages[id]; p == h.prefill {
+		return at.prefill == int32(i) && !h.states[id].landed
+	}
+	return h.passages[id].decode == int32(i)
+}
+
+// abandon gives up a request whose prompt has been computed, and whose KV is not where it is needed. A decode worker that has not asked
+// for it yet tells the prefill worker; one that loads it goes on until it has it; one that is lost leaves a lease behind.
+func (h *pulls) abandon(id engine.RequestID) {
+	s := &h.states[id]
+	if s.landed {
+		return
+	}
+	i := h.decodeWorker(id)
+	lost := i != unassigned && h.decode.workers[i].Engine == nil
+	noSource := h.prefill.workers[h.passages[id].prefill].Engine == nil
+	if noSource || lost {
+		s.loading = false
+		h.endTransfer(id)
+	}
+	switch {
+	case noSource:
+		s.keeps = false
+	case lost || i != unassigned && !s.asked && !h.decode.reachable(i):
+		s.leased = true
+		h.wakeAt(max(h.nowMs, s.heldMs+leaseMs, h.lastBeatMs(s)+extendedMs), id)
+	case !s.asked:
+		h.giveUp(id)
+	}
+}
+
+// lastBeatMs returns when a decode worker that is lost now has extended the lease of a request.
+func (h *pulls) lastBeatMs(s *pullState) float64 {
+	return s.joinMs + math.Floor((h.nowMs-s.joinMs)/beatMs)*beatMs
+}

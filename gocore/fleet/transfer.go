@@ -4,85 +4,73 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/handoff"
 )
 
-// transfer is a transfer that has begun, in a fleet whose links may change, or whose requests may be taken back.
+// transfer is a transfer that has begun, in a fleet whose links may change.
 type transfer struct {
 	id      engine.RequestID
+	between lane
 	leftMs  float64 // at full speed, since sinceMs
 	sinceMs float64
 	rate    float64
-	due     int64 // the event that ends it, or none
 }
 
-func (h *handoffs) startTransfer(id engine.RequestID) {
-	h.Recorder.Step(id, TransferStarted)
-	s := &h.states[id]
-	delayMs := h.Transfer.DelayMs(h.World.Request(id).PromptTokens, int(s.missing))
-	if delayMs == 0 && h.linkRate(s) > 0 {
-		h.endOfTransfer(id)
-		return
+// lane is the link between two workers, or a rank of one and a rank of the other.
+type lane struct{ prefill, prefillRank, decode, decodeRank int32 }
+
+// move begins a transfer, behind those on its lane that were asked for earlier.
+func (h *pair) move(id engine.RequestID, between lane, takesMs float64) {
+	h.moving = append(h.moving, transfer{id: id, between: between, leftMs: takesMs, sinceMs: h.nowMs})
+	h.retime()
+}
+
+// retime has transfers go on at the speed that they have now.
+func (h *pair) retime() {
+	for n := range h.moving {
+		t := &h.moving[n]
+		rate := h.rateOf(t)
+		if rate == t.rate {
+			continue
+		}
+		t.leftMs = max(0, t.leftMs-(h.nowMs-t.sinceMs)*t.rate)
+		t.sinceMs, t.rate = h.nowMs, rate
+		if h.passages[t.id].due = none; rate > 0 {
+			h.wakeAt(h.nowMs+t.leftMs/rate, t.id)
+		}
 	}
-	h.Recorder.Step(id, TransferTakes)
-	if !h.revocable() {
-		h.push(h.nowMs+delayMs, event{pool: transferEnd, index: int32(id)})
-		return
+}
+
+// rateOf returns the speed of a transfer: 0 while another one on its lane comes first.
+func (h *pair) rateOf(t *transfer) float64 {
+	isAhead := func(other transfer) bool { return other.between == t.between }
+	if !h.parallel && h.moving[slices.IndexFunc(h.moving, isAhead)].id != t.id {
+		return 0
 	}
-	h.moving = append(h.moving, transfer{id: id, leftMs: delayMs, sinceMs: h.nowMs, due: none})
-	h.setRate(&h.moving[len(h.moving)-1])
+	return h.linkRate(t.between.prefill, t.between.decode)
 }
 
-// transferred ends a transfer that took time.
-func (h *handoffs) transferred(id engine.RequestID) {
-	h.endTransfer(id)
-	h.endOfTransfer(id)
-}
-
-// endOfTransfer tells that the KV is there. The decode worker takes it over when it is idle.
-func (h *handoffs) endOfTransfer(id engine.RequestID) {
-	h.Recorder.Step(id, Transferred)
-	h.tell(id, handoff.Transferred)
-}
-
-// revocable reports whether transfers may change or be given up, so that those that have begun are known.
-func (h *handoffs) revocable() bool { return h.faults != nil || h.Watcher != nil }
-
-func (h *handoffs) linkRate(s *handoffState) float64 {
+// linkRate returns the speed of the link between two workers: 1 if nothing is wrong, 0 if it is down.
+func (h *pair) linkRate(prefill, decode int32) float64 {
 	if h.faults == nil {
 		return 1
 	}
-	return h.faults.LinkRate(int(s.prefill), int(s.decode))
+	return h.faults.LinkRate(int(prefill), int(decode))
 }
 
-// setRate makes a transfer go on at the speed that its link has now.
-func (h *handoffs) setRate(t *transfer) {
-	rate := h.linkRate(&h.states[t.id])
-	if t.due != none && rate == t.rate {
-		return
-	}
-	t.leftMs = max(0, t.leftMs-(h.nowMs-t.sinceMs)*t.rate)
-	t.sinceMs, t.rate, t.due = h.nowMs, rate, none
-	if rate > 0 {
-		h.push(h.nowMs+t.leftMs/rate, event{pool: transferEnd, index: int32(t.id)})
-		t.due = h.pushed
+// endTransfer forgets a transfer. The next one on its lane begins.
+func (h *pair) endTransfer(id engine.RequestID) {
+	h.passages[id].due = none
+	if n := slices.IndexFunc(h.moving, func(t transfer) bool { return t.id == id }); n >= 0 {
+		h.moving = slices.Delete(h.moving, n, n+1)
+		h.retime()
 	}
 }
 
-func (h *handoffs) retime() {
-	for n := range h.moving {
-		h.setRate(&h.moving[n])
-	}
+// wakeAt has something happen to a request later: see flow.transferred.
+func (h *pair) wakeAt(atMs float64, id engine.RequestID) {
+	h.push(atMs, event{pool: transferEnd, index: int32(id)})
+	h.passages[id].due = h.pushed
 }
 
-// transfers reports whether an event is the end of its transfer at the speed that its link has now.
-func (h *handoffs) transfers(id engine.RequestID, seq int64) bool {
-	return !h.revocable() || slices.ContainsFunc(h.moving, func(t transfer) bool { return t.id == id && t.due == seq })
-}
-
-// endTransfer forgets a transfer.
-func (h *handoffs) endTransfer(id engine.RequestID) {
-	if len(h.moving) > 0 {
-		h.moving = slices.DeleteFunc(h.moving, func(t transfer) bool { return t.id == id })
-	}
-}
+// transfers reports whether an event is still what a request waits for.
+func (h *pair) transfers(id engine.RequestID, seq int64) bool { return h.passages[id].due == seq }

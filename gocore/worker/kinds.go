@@ -65,11 +65,9 @@ func kindOf(args engineargs.Args) Kind { return kinds[selector{args.EngineType, 
 // Traits returns those of the engine that args ask for.
 func Traits(args engineargs.Args) engine.Traits { return kindOf(args).Traits(args) }
 
-func handsOff(t engine.Traits) bool { return t.HandsOff || t.Pulls }
-
 // Check refuses roles that the engine does not have.
 func Check(args engineargs.Args) error {
-	if args.Role == engine.Aggregated || handsOff(Traits(args)) {
+	if args.Role == engine.Aggregated || Traits(args).Handoff != "" {
 		return nil
 	}
 	return &strictjson.FieldError{
@@ -84,7 +82,7 @@ func New(args engineargs.Args, setup engine.Setup) Worker {
 	setup.Model = args.Knobs.Scaled(setup.Model)
 	made := kindOf(args).New(args, setup)
 	delay := RequestDelay(args)
-	if delay == (Delay{}) || setup.Role == engine.Decode || setup.Role == engine.Prefill && Traits(args).Pulls {
+	if delay == (Delay{}) || setup.Role == engine.Decode || setup.Role == engine.Prefill && Traits(args).Handoff == engine.Pulled {
 		return Worker{Engine: made}
 	}
 	return Worker{Engine: intake.New(made, delay, args.BlockSize)}

@@ -26,10 +26,10 @@ func TestKinds(t *testing.T) {
 		made := New(args, engine.Setup{Role: args.Role}).Engine
 		_, source := made.(engine.Source)
 		_, destination := made.(engine.Destination)
-		if hands := Traits(args).HandsOff; hands && !(source && destination) {
+		if hands := Traits(args).Handoff == engine.Coordinated; hands && !(source && destination) {
 			t.Errorf("%s: hands off %t, source %t, destination %t", text, hands, source, destination)
 		}
-		if _, pulls := made.(engine.Puller); Traits(args).Pulls && !pulls {
+		if _, pulls := made.(engine.Puller); Traits(args).Handoff == engine.Pulled && !pulls {
 			t.Errorf("%s: cannot hand off by its own rules", text)
 		}
 		if _, reports := made.(engine.Reporter); !reports {

@@ -8,7 +8,7 @@ import (
 // Traits returns what shells have to know of an engine with these arguments.
 func Traits(args engineargs.Args) engine.Traits {
 	return engine.Traits{
-		Pulls: true, Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true,
+		Handoff: engine.Pulled, Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true,
 		Metrics: engine.VLLMMetrics,
 	}
 }

@@ -10,7 +10,7 @@ import (
 // without effect the share of new tokens that requests reserve shrinks, until one can be admitted.
 func Traits(engineargs.Args) engine.Traits {
 	return engine.Traits{
-		HandsOff: true, HandoffOrder: handoff.DestinationFirst,
+		Handoff: engine.Coordinated, HandoffOrder: handoff.DestinationFirst,
 		CachesPrefixes: true,
 		Metrics:        engine.SGLangMetrics,
 	}

@@ -9,7 +9,7 @@ import (
 // Traits returns what shells have to know of an engine with these arguments.
 func Traits(args engineargs.Args) engine.Traits {
 	return engine.Traits{
-		HandsOff: true, HandoffOrder: handoff.SourceFirst,
+		Handoff: engine.Coordinated, HandoffOrder: handoff.SourceFirst,
 		Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true, Policies: true,
 		Metrics: engine.VLLMMetrics,
 	}
