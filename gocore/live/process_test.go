@@ -25,6 +25,7 @@ import (
 	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/publish/eventstest"
 	"dynosim/gocore/live/store"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/protocol/discovery"
@@ -151,9 +152,9 @@ func TestNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	event, err := events.ParseRouterEvent(e.Payload)
-	if err != nil || event.WorkerID != record.InstanceID || event.Event.Data.Stored == nil {
-		t.Errorf("got %+v, %v", event, err)
+	list, err := events.ParseRouterEvents(e.Payload)
+	if err != nil || len(list) != 1 || list[0].WorkerID != record.InstanceID || list[0].Event.Data.Stored == nil {
+		t.Errorf("got %+v, %v", list, err)
 	}
 	server.Stop()
 	server.Restart()
@@ -226,7 +227,7 @@ func TestEventsNameWhatTheClientSaw(t *testing.T) {
 				if err != nil {
 					return
 				}
-				batch, err := events.ParseNative(m.Frames[2])
+				batch, err := eventstest.Native(m.Frames[2])
 				if err != nil || batch.DPRank != 1 {
 					t.Errorf("got %+v, %v", batch, err)
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/go-zeromq/zmq4"
 
 	"dynosim/gocore/live/freeport"
-	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/publish/eventstest"
 )
 
 // askReplay asks a replay port for the messages from a number on, as a DEALER does, and returns their numbers and
@@ -47,7 +47,7 @@ func askReplay(t *testing.T, port int, from uint64) (numbers []uint64, stored []
 			}
 			return numbers, stored
 		}
-		batch, err := events.ParseNative(m.Frames[2])
+		batch, err := eventstest.Native(m.Frames[2])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/freeport"
-	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/publish/eventstest"
 	"dynosim/gocore/live/publish/zmtp"
 )
 
@@ -52,16 +52,16 @@ func asked(t *testing.T, port int, path, body string) string {
 
 // heard subscribes to the KV events at a port. The channel has the batches, and is there once the subscription has been
 // sent.
-func heard(t *testing.T, port int) <-chan events.NativeBatch {
+func heard(t *testing.T, port int) <-chan eventstest.Batch {
 	t.Helper()
-	batches, connected := make(chan events.NativeBatch, 100), make(chan bool, 1)
+	batches, connected := make(chan eventstest.Batch, 100), make(chan bool, 1)
 	sub := zmtp.Subscribe("127.0.0.1:"+strconv.Itoa(port), "", slog.New(slog.DiscardHandler), func() {
 		select {
 		case connected <- true:
 		default:
 		}
 	}, func(frames [][]byte) {
-		b, err := events.ParseNative(frames[2])
+		b, err := eventstest.Native(frames[2])
 		if err != nil {
 			t.Error(err)
 		}
@@ -73,14 +73,14 @@ func heard(t *testing.T, port int) <-chan events.NativeBatch {
 }
 
 // nextBatch waits for a batch of events.
-func nextBatch(t *testing.T, batches <-chan events.NativeBatch) events.NativeBatch {
+func nextBatch(t *testing.T, batches <-chan eventstest.Batch) eventstest.Batch {
 	t.Helper()
 	select {
 	case b := <-batches:
 		return b
 	case <-time.After(time.Minute):
 		t.Fatal("no KV events")
-		return events.NativeBatch{}
+		return eventstest.Batch{}
 	}
 }
 
@@ -93,7 +93,7 @@ func TestRankPorts(t *testing.T) {
 	for rank := range 2 {
 		asked(t, first+rank, "/v1/completions", `{"prompt": "x", "max_tokens": 1}`) // both serve
 	}
-	hears := [2]<-chan events.NativeBatch{heard(t, first+2), heard(t, first+3)}
+	hears := [2]<-chan eventstest.Batch{heard(t, first+2), heard(t, first+3)}
 	for rank := range 2 {
 		text := "ABCDEFGH" + strconv.Itoa(rank)
 		for !strings.Contains(asked(t, first+rank, "/v1/completions", `{"prompt": "`+text+`", "max_tokens": 1}`), `"cached_tokens":8`) {
@@ -105,7 +105,7 @@ func TestRankPorts(t *testing.T) {
 		}
 		e := b.Events[0]
 		want := []uint32{256, 'A', 'B', 'C', 'D', 'E', 'F', 'G'} // prompts begin with a token of their own
-		if e.Removed || e.Parent != nil || !slices.Equal(e.Tokens, want) || len(e.Hashes) != 2 || e.BlockSize != 4 {
+		if e.Removed || e.HasParent || !slices.Equal(e.Tokens, want) || len(e.Hashes) != 2 || e.BlockSize != 4 {
 			t.Errorf("rank %d: got %+v, want the tokens %v", rank, e, want)
 		}
 		asked(t, first+rank, "/reset_prefix_cache", "")

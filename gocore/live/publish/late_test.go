@@ -52,7 +52,7 @@ func TestLateEventsAreSent(t *testing.T) {
 	changes := hold(table, n+1, n+1)
 	w.Cache(0, changes)
 	for {
-		_, e := open(t, hear(t, heard), events.ParseRouterEvent)
+		_, e := open(t, hear(t, heard), one)
 		if e.Event.Data.Stored.Blocks[0].BlockHash == changes[0].Blocks[0].Hash {
 			return
 		}

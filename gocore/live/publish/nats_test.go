@@ -13,6 +13,7 @@ import (
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/bus/bustest"
 	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/publish/eventstest"
 	"dynosim/gocore/protocol/discovery"
 )
 
@@ -62,12 +63,12 @@ func TestNATS(t *testing.T) {
 	w.Pass(0, engine.Work{}, 1)
 	for i := range 2 {
 		e := hear(stored)
-		event, err := events.ParseRouterEvent(e.Payload)
+		event, err := one(e.Payload)
 		if err != nil || e.Topic != events.KVTopic || e.Sequence != uint64(i) || event.Event.DPRank != 1 || event.Event.ID != uint64(i+1) {
 			t.Errorf("got %+v, %+v, %v", e, event, err)
 		}
 	}
-	if l, err := events.ParseActiveLoad(hear(loads).Payload); err != nil || *l.KVUsedBlocks != 7 {
+	if l, err := eventstest.Map(hear(loads).Payload); err != nil || number(l["kv_used_blocks"]) != 7 {
 		t.Errorf("got %+v, %v", l, err)
 	}
 	if e := hear(passes); e.Topic != events.ForwardPassTopic {

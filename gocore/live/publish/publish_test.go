@@ -8,6 +8,7 @@ import (
 	"log"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/publish/eventstest"
 	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
 )
@@ -106,6 +108,15 @@ func open[T any](t *testing.T, frames [][]byte, parse func([]byte) (T, error)) (
 	return e, payload
 }
 
+// one decodes the payload of a message about one event.
+func one(b []byte) (e events.RouterEvent, err error) {
+	list, err := events.ParseRouterEvents(b)
+	if err == nil {
+		e = list[0]
+	}
+	return e, err
+}
+
 // hold stores a new block in a table and returns the changes.
 func hold(table *blocks.Table, tokens ...uint32) []blocks.Change {
 	p := table.Hold(tokens)
@@ -150,7 +161,7 @@ func TestKVEvents(t *testing.T) {
 	channel := w.channelOf(events.KVTopic, 1)
 	heard := subscribe(t, channel.Port, events.KVTopic, store)
 	store()
-	first, e := open(t, hear(t, heard), events.ParseRouterEvent)
+	first, e := open(t, hear(t, heard), one)
 	if first.PublisherID != channel.PublisherID || e.WorkerID != 5 || e.Event.DPRank != 1 || e.Event.ID != uint64(next) || first.Sequence != uint64(next)-1 {
 		t.Errorf("got %+v, %+v", first, e)
 	}
@@ -158,7 +169,7 @@ func TestKVEvents(t *testing.T) {
 		t.Errorf("published %v ago", age)
 	}
 	store()
-	if second, _ := open(t, hear(t, heard), events.ParseRouterEvent); second.Sequence != first.Sequence+1 {
+	if second, _ := open(t, hear(t, heard), one); second.Sequence != first.Sequence+1 {
 		t.Errorf("message %d follows %d", second.Sequence, first.Sequence)
 	}
 	if a := w.Answer(1, events.Query{WorkerID: 5, DPRank: 1}); len(a.TreeDump.Events) != int(next) || a.TreeDump.LastEventID != uint64(next) {
@@ -258,10 +269,10 @@ func TestLoads(t *testing.T) {
 		w.Load(rank, 1000)
 		w.Load(rank, 2000+rank)
 	}
-	last := map[uint32]uint64{}
-	for last[0] != 2000 || last[1] != 2001 || last[2] != 2002 {
-		_, l := open(t, hear(t, heard), events.ParseActiveLoad)
-		last[l.DPRank] = *l.KVUsedBlocks
+	last := map[string]string{}
+	for last["0"] != "2000" || last["1"] != "2001" || last["2"] != "2002" {
+		_, l := open(t, hear(t, heard), eventstest.Map)
+		last[fmt.Sprint(l["dp_rank"])] = fmt.Sprint(l["kv_used_blocks"])
 	}
 }
 
@@ -272,23 +283,34 @@ func TestPasses(t *testing.T) {
 	work.Scheduled.AddDecode(7)
 	began := time.Now()
 	w.Pass(1, work, 0.5)
-	_, f := open(t, hear(t, heard), events.ParseForwardPass)
-	for f.DPRank == 0 { // its heartbeat
-		_, f = open(t, hear(t, heard), events.ParseForwardPass)
+	pass := func() map[string]any {
+		_, f := open(t, hear(t, heard), eventstest.Map)
+		return f
 	}
-	if f.WorkerID != 5 || f.DPRank != 1 || f.WallTimeS != 0.5 || f.Work.Scheduled.DecodeKVTokens != 7 {
+	f := pass()
+	for number(f["dp_rank"]) == 0 { // its heartbeat
+		f = pass()
+	}
+	tokens := f["scheduled_requests"].(map[string]any)["sum_decode_kv_tokens"]
+	if f["worker_id"] != "5" || number(f["dp_rank"]) != 1 || f["wall_time"] != 0.5 || number(tokens) != 7 {
 		t.Errorf("got %+v", f)
 	}
-	for last := f.CounterID; ; {
-		_, f := open(t, hear(t, heard), events.ParseForwardPass)
-		if f.DPRank != 1 {
+	for last := number(f["counter_id"]); ; {
+		f := pass()
+		if number(f["dp_rank"]) != 1 {
 			continue
 		}
-		if took := time.Since(began); f.CounterID != last+1 || f.WallTimeS != 0 || took < 500*time.Millisecond {
+		if took := time.Since(began); number(f["counter_id"]) != last+1 || f["wall_time"] != 0.0 || took < 500*time.Millisecond {
 			t.Errorf("after %v: got %+v, want a heartbeat", took, f)
 		}
 		break
 	}
+}
+
+// number returns a decoded number.
+func number(value any) int {
+	n, _ := strconv.Atoi(fmt.Sprint(value))
+	return n
 }
 
 func TestNativeAndReplay(t *testing.T) {
@@ -304,7 +326,7 @@ func TestNativeAndReplay(t *testing.T) {
 	if len(frames) != 3 || len(frames[0]) != 0 || binary.BigEndian.Uint64(frames[1]) != uint64(next)-1 {
 		t.Fatalf("got %q", frames)
 	}
-	batch, err := events.ParseNative(frames[2])
+	batch, err := eventstest.Native(frames[2])
 	if err != nil || batch.DPRank != 1 || len(batch.Events) != 1 || fmt.Sprint(batch.Events[0].Tokens) != fmt.Sprint([]uint32{next, next + 1}) || batch.Events[0].BlockSize != 2 {
 		t.Errorf("got %+v, %v", batch, err)
 	}

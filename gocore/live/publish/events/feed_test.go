@@ -10,6 +10,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/publish/eventstest"
 )
 
 func floatOf(t *testing.T, text string) float64 {
@@ -149,7 +150,7 @@ func TestTiers(t *testing.T) {
 	n := NewNative(4, 0)
 	for _, c := range []blocks.Change{host(stored(0, 5)), host(removed(5)), removed(5)} {
 		c.Blocks[0].Tokens = []uint32{1, 2, 3, 4}
-		batch, err := ParseNative(n.Message(&c, 0).Payload)
+		batch, err := eventstest.Native(n.Message(&c, 0).Payload)
 		if want := map[kvcache.Tier]string{kvcache.Host: "CPU_PINNED"}[c.Tier]; err != nil || batch.Events[0].Medium != want {
 			t.Errorf("%+v: got %+v, %v", c, batch, err)
 		}

@@ -47,59 +47,6 @@ func appendDecode(b []byte, p *engine.Phases) []byte {
 	return appendFloat(b, "var_decode_kv_tokens", p.DecodeKVVariance)
 }
 
-// ParseForwardPass decodes MessagePack.
-func ParseForwardPass(b []byte) (f ForwardPass, err error) {
-	err = readWhole(b, "forward pass", func(b []byte) ([]byte, error) {
-		return readMap(b, f.readMember)
-	})
-	return f, err
-}
-
-func (f *ForwardPass) readMember(key string, b []byte) ([]byte, error) {
-	switch key {
-	case "worker_id":
-		var text string
-		rest, err := readString(b, &text)
-		if err == nil {
-			f.WorkerID, err = strconv.ParseUint(text, 10, 64)
-		}
-		return rest, err
-	case "dp_rank":
-		return readUint32(b, &f.DPRank)
-	case "counter_id":
-		return readUint(b, &f.CounterID)
-	case "wall_time":
-		return readFloat(b, &f.WallTimeS)
-	case "scheduled_requests":
-		return readPhases(b, &f.Work.Scheduled)
-	case "queued_requests":
-		return readPhases(b, &f.Work.Queued)
-	}
-	return msgp.Skip(b)
-}
-
-func readPhases(b []byte, p *engine.Phases) ([]byte, error) {
-	return readMap(b, func(key string, b []byte) ([]byte, error) {
-		switch key {
-		case "num_prefill_requests":
-			return readInt(b, &p.PrefillRequests)
-		case "sum_prefill_tokens":
-			return readInt(b, &p.PrefillTokens)
-		case "var_prefill_length":
-			return readFloat(b, &p.PrefillVariance)
-		case "sum_prefill_kv_tokens":
-			return readInt(b, &p.PrefillKVTokens)
-		case "num_decode_requests":
-			return readInt(b, &p.DecodeRequests)
-		case "sum_decode_kv_tokens":
-			return readInt(b, &p.DecodeKVTokens)
-		case "var_decode_kv_tokens":
-			return readFloat(b, &p.DecodeKVVariance)
-		}
-		return msgp.Skip(b)
-	})
-}
-
 // heartbeatMs is how long a rank may be silent.
 const heartbeatMs = 1000
 

@@ -21,28 +21,6 @@ func (l *ActiveLoad) Append(b []byte) []byte {
 	return appendOptional(b, "kv_used_blocks", l.KVUsedBlocks)
 }
 
-// ParseActiveLoad decodes MessagePack.
-func ParseActiveLoad(b []byte) (l ActiveLoad, err error) {
-	err = readWhole(b, "active load", func(b []byte) ([]byte, error) {
-		return readMap(b, func(key string, b []byte) ([]byte, error) {
-			switch key {
-			case "worker_id":
-				return readUint(b, &l.WorkerID)
-			case "dp_rank":
-				return readUint32(b, &l.DPRank)
-			case "active_decode_blocks":
-				return readOptional(b, &l.ActiveDecodeBlocks)
-			case "active_prefill_tokens":
-				return readOptional(b, &l.ActivePrefillTokens)
-			case "kv_used_blocks":
-				return readOptional(b, &l.KVUsedBlocks)
-			}
-			return msgp.Skip(b)
-		})
-	})
-	return l, err
-}
-
 // loadDelayMs is how long a change of load waits for further ones.
 const loadDelayMs = 1
 

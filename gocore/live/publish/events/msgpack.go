@@ -77,16 +77,6 @@ func readUint32(b []byte, to *uint32) (rest []byte, err error) {
 	return rest, err
 }
 
-func readInt(b []byte, to *int) (rest []byte, err error) {
-	*to, rest, err = msgp.ReadIntBytes(b)
-	return rest, err
-}
-
-func readFloat(b []byte, to *float64) (rest []byte, err error) {
-	*to, rest, err = msgp.ReadFloat64Bytes(b)
-	return rest, err
-}
-
 func readString(b []byte, to *string) (rest []byte, err error) {
 	*to, rest, err = msgp.ReadStringBytes(b)
 	return rest, err

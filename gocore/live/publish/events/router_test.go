@@ -40,10 +40,11 @@ func (s *subscriber) name(hash uint64) uint32 {
 
 // hear applies an event as it comes from the wire.
 func (s *subscriber) hear(t *testing.T, message []byte) {
-	e, err := events.ParseRouterEvent(message)
-	if err != nil {
-		t.Fatal(err)
+	list, err := events.ParseRouterEvents(message)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("got %+v, %v", list, err)
 	}
+	e := list[0]
 	var event kvcache.Event
 	if stored := e.Event.Data.Stored; stored != nil {
 		for _, b := range stored.Blocks {

@@ -134,12 +134,6 @@ func (s *Stored) append(b []byte) []byte {
 	return b
 }
 
-// ParseRouterEvent decodes the MessagePack of one event.
-func ParseRouterEvent(b []byte) (e RouterEvent, err error) {
-	err = readWhole(b, "router event", e.read)
-	return e, err
-}
-
 // ParseRouterEvents decodes the MessagePack of one event, as 1.3 sends them, or of a list, as 1.6 does.
 func ParseRouterEvents(b []byte) (list []RouterEvent, err error) {
 	one := func(b []byte) ([]byte, error) {
