@@ -83,8 +83,8 @@ type Fleet struct {
 	Config
 	pools  []*Pool
 	flow   flow
-	scaler *scaler // nil if workers never change
-	faults Faults  // nil if nothing goes wrong
+	scaler *scaler
+	faults Faults // nil if nothing goes wrong
 	// withdrawn requests are those that the world has taken back and that are not gone yet.
 	withdrawn map[engine.RequestID]struct{}
 	// keepers are the pools whose routers may keep requests.
@@ -129,10 +129,7 @@ func New(c Config) (*Fleet, error) {
 			f.keepers = append(f.keepers, p)
 		}
 	}
-	if c.Planner == nil {
-		return f, nil
-	}
-	return f, f.changes()
+	return f, f.scale()
 }
 
 // Pools returns the pools of the fleet, in the order of the configuration.
@@ -146,10 +143,8 @@ func (f *Fleet) emitting() *Pool { return f.pools[len(f.pools)-1] }
 
 // Run runs the fleet until all requests are over, or until the limit.
 func (f *Fleet) Run() error {
-	if f.scaler != nil {
-		if err := f.scaler.begin(); err != nil {
-			return err
-		}
+	if err := f.scaler.begin(); err != nil {
+		return err
 	}
 	for {
 		if err := f.instant(); err != nil {
@@ -186,7 +181,7 @@ func (f *Fleet) Run() error {
 
 // ended shows routers and the planner the end of the run, if they want to see that.
 func (f *Fleet) ended() error {
-	if err := f.tellKeepers(); err != nil || f.scaler == nil {
+	if err := f.tellKeepers(); err != nil {
 		return err
 	}
 	return f.scaler.end(f.nowMs)
@@ -198,12 +193,6 @@ func (f *Fleet) instant() error {
 		changed, err := f.round()
 		if err != nil {
 			return err
-		}
-		if f.scaler == nil {
-			if !changed {
-				return nil
-			}
-			continue
 		}
 		if changed {
 			f.scaler.idleTicks = 0
@@ -217,32 +206,30 @@ func (f *Fleet) instant() error {
 
 // round takes each step of an instant once, in the order that doc.go gives. It reports whether anything happened.
 func (f *Fleet) round() (changed bool, err error) {
-	ended, err := f.endPasses()
+	ended, err := f.endNow(false)
 	if err != nil {
 		return false, err
 	}
-	ready, faulted := false, false
-	if f.scaler != nil {
-		if ready, err = f.scaler.becomeReady(f.nowMs); err != nil {
-			return false, err
-		}
+	ready, err := f.scaler.becomeReady(f.nowMs)
+	if err != nil {
+		return false, err
 	}
-	transferred := f.endTransfers()
-	for f.inOrder {
-		if _, more := f.endsNow(); !more {
-			break
-		}
-		if _, err := f.endPasses(); err != nil {
+	transferred, err := f.endNow(true)
+	if err != nil {
+		return false, err
+	}
+	_, more := f.endsNow()
+	for transfers := false; f.inOrder && more; transfers = !transfers {
+		if _, err := f.endNow(transfers); err != nil {
 			return false, err
 		}
-		f.endTransfers()
+		_, more = f.endsNow()
 		transferred = true
 	}
-	if f.faults != nil {
-		if _, more := f.endsNow(); !more {
-			if faulted, err = f.faults.Happen(); err != nil {
-				return false, err
-			}
+	faulted := false
+	if f.faults != nil && !more {
+		if faulted, err = f.faults.Happen(); err != nil {
+			return false, err
 		}
 	}
 	ticked, err := f.tick()
@@ -292,7 +279,7 @@ func (f *Fleet) nextEventMs() (float64, bool) {
 
 // sooner returns the next instant, if next is that without planner and faults.
 func (f *Fleet) sooner(next float64, pending bool) (float64, bool) {
-	if f.scaler == nil && f.faults == nil && f.keepers == nil {
+	if f.Planner == nil && f.faults == nil && f.keepers == nil {
 		return next, pending
 	}
 	if !pending {
@@ -301,15 +288,11 @@ func (f *Fleet) sooner(next float64, pending bool) (float64, bool) {
 	if pending || f.mayTick() {
 		next = min(next, f.nextTickMs())
 	}
-	if f.scaler != nil {
-		next = min(next, f.scaler.nextMs())
-	}
+	next = min(next, f.scaler.nextMs())
 	if f.faults != nil {
 		next = min(next, f.faults.DueMs())
 	}
-	if f.scaler != nil {
-		next = f.scaler.sampled(next)
-	}
+	next = f.scaler.sampled(next)
 	return next, !math.IsInf(next, 1)
 }
 
@@ -372,16 +355,18 @@ func (f *Fleet) endsNow() (event, bool) {
 	return top.Value, ok && top.AtMs == f.nowMs
 }
 
-// endPasses makes the ends of passes that are due now visible, in the order in which the passes started.
-func (f *Fleet) endPasses() (changed bool, err error) {
+// endNow ends the passes, or the transfers, that end now, in the order in which they began, until something else comes first.
+func (f *Fleet) endNow(transfers bool) (changed bool, err error) {
 	for {
 		e, ok := f.endsNow()
-		if !ok || e.pool == transferEnd {
+		if !ok || (e.pool == transferEnd) != transfers {
 			return changed, nil
 		}
 		f.events.Pop()
 		changed = true
-		if err := f.endPass(f.pools[e.pool], int(e.index)); err != nil {
+		if transfers {
+			f.flow.transferred(engine.RequestID(e.index))
+		} else if err := f.endPass(f.pools[e.pool], int(e.index)); err != nil {
 			return changed, err
 		}
 	}
@@ -416,18 +401,6 @@ func (f *Fleet) endPass(p *Pool, i int) error {
 	return nil
 }
 
-func (f *Fleet) endTransfers() (changed bool) {
-	for {
-		e, ok := f.endsNow()
-		if !ok || e.pool != transferEnd {
-			return changed
-		}
-		f.events.Pop()
-		f.flow.transferred(engine.RequestID(e.index))
-		changed = true
-	}
-}
-
 func (f *Fleet) takeArrivals() (changed bool, err error) {
 	for {
 		r, ok := f.World.Next(f.nowMs)
@@ -435,9 +408,7 @@ func (f *Fleet) takeArrivals() (changed bool, err error) {
 			return changed, nil
 		}
 		changed = true
-		if f.scaler != nil {
-			f.scaler.each(func(t *planner.Traffic) { t.Arrived++ })
-		}
+		f.scaler.each(func(t *planner.Traffic) { t.Arrived++ })
 		if err := f.flow.send(r.ID, true); err != nil {
 			return changed, err
 		}
@@ -558,7 +529,7 @@ func (f *Fleet) interrupt(p *Pool, i int) {
 // leave takes a request that is over out of the pool that emitted its tokens.
 func (f *Fleet) leave(p *Pool, id engine.RequestID, how Ending, reason string) error {
 	admitted, err := p.router.Free(int32(id), f.nowMs)
-	if how == Completed && f.scaler != nil {
+	if how == Completed {
 		f.scaler.completing(id)
 	}
 	f.World.Over(id, how, reason)

@@ -182,7 +182,12 @@ func (w *Worker) empty() bool {
 }
 
 // waiting returns the number of requests that wait for a worker.
-func (p *Pool) waiting() int { return len(p.kept) + p.elastic.Waiting() }
+func (p *Pool) waiting() int {
+	if p.elastic == nil { // some worker is always active
+		return 0
+	}
+	return len(p.kept) + p.elastic.Waiting()
+}
 
 // closed reports whether requests have to be held before they come to the router, because it would need a worker for
 // them.

@@ -11,9 +11,8 @@ import (
 )
 
 // scaler has a planner decide on the pools of a run. It adds three steps to an instant: start-ups end after the passes
-// that end then; and once nothing else is left to do, drained workers go, and then comes the tick.
-//
-// A fleet whose workers never change has none.
+// that end then; and once nothing else is left to do, drained workers go, and then comes the tick. Without a planner it has no
+// watchers, and nothing is due.
 type scaler struct {
 	fleet    *Fleet
 	planner  *watcher
@@ -81,14 +80,17 @@ const (
 	ticksPerSecond = 1000.
 )
 
-// changes prepares a fleet whose workers come and go.
-func (f *Fleet) changes() error {
-	s := &scaler{fleet: f, pools: f.pools, events: []planner.Event{}}
+// scale prepares a fleet whose workers come and go, if it has a planner.
+func (f *Fleet) scale() error {
+	s := &scaler{fleet: f, pools: f.pools, events: []planner.Event{}, planner: &watcher{tickMs: math.Inf(1)}}
+	f.scaler = s
+	if f.Planner == nil {
+		return nil
+	}
 	if f.Sampler != nil {
 		s.sampler = s.watch(f.Sampler)
 	}
 	s.planner = s.watch(f.Planner)
-	f.scaler = s
 	for i, p := range f.pools {
 		if err := p.changes(f); err != nil {
 			return err
@@ -104,8 +106,11 @@ func (f *Fleet) changes() error {
 // Scaling returns what a planner has changed, and how many requests met workers that were not up to speed.
 func (f *Fleet) Scaling() ([]planner.Event, Meetings) { return f.scaler.events, f.scaler.meetings }
 
-// begin tells the routers which workers there are.
+// begin tells the routers which workers there are, if these may change.
 func (s *scaler) begin() error {
+	if s.fleet.Planner == nil {
+		return nil
+	}
 	for _, p := range s.pools {
 		if err := p.Announce(); err != nil {
 			return err
@@ -140,6 +145,9 @@ func (s *scaler) sampled(next float64) float64 {
 // afterwards does what comes once everything else of an instant has happened. It reports true if there may be more to
 // do. Nothing is asked of the planner any more when the run is done.
 func (s *scaler) afterwards(nowMs float64, done func() bool) (again bool, err error) {
+	if s.fleet.Planner == nil {
+		return false, nil
+	}
 	if err := s.ask(); err != nil {
 		return false, err
 	}
@@ -192,11 +200,11 @@ func (s *scaler) waiting() (requests int) {
 }
 
 // holds reports whether requests wait for a worker, which may still come.
-func (f *Fleet) holds() bool { return f.scaler != nil && f.scaler.waiting() > 0 }
+func (f *Fleet) holds() bool { return f.scaler.waiting() > 0 }
 
 // meets counts a request for a pool that computes prompts, if it finds no active worker there.
 func (f *Fleet) meets(p *Pool) {
-	if f.scaler != nil && !p.Serves() {
+	if !p.Serves() {
 		f.scaler.meetings.Held++
 	}
 }
@@ -204,9 +212,6 @@ func (f *Fleet) meets(p *Pool) {
 // count counts what the router has told of requests whose prompts it sent to workers.
 func (f *Fleet) count(admitted []router.Admission) {
 	s := f.scaler
-	if s == nil {
-		return
-	}
 	for _, a := range admitted {
 		if s.pools[0].cold[a.Worker] {
 			s.meetings.Cold++
