@@ -171,7 +171,7 @@ var table = []field{
 			"of ``num_gpu_blocks``. None is one group of full attention.").by(VLLMOwn, SGLangOwn).byKeyword(),
 	row("prefix_cache_retention_interval", atLeast(0), nil,
 		"Which blocks of windows and linear states are kept for later prompts: those at the ends of prompts (0, the default from vLLM 0.33 "+
-			"on), besides those at each multiple of so many tokens, or all (null in JSON, the default of 0.28).").only(VLLM).by(VLLMOwn).byKeyword(),
+			"on), besides those at each multiple of this number of tokens, or all (null in JSON, the default of 0.28).").only(VLLM).by(VLLMOwn).byKeyword(),
 	row("model", strictjson.Text{NonEmpty: true}, nil,
 		"A model that ``python -m dynamo.replay models`` lists, served by vLLM or SGLang: scheduler, KV cache groups, block size, num_gpu_blocks, "+
 			"max_model_len and aic_tp_size follow from it, as far as they are not given.").only(VLLM, SGLang).byKeyword(),

@@ -286,8 +286,8 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "kv_event_lag_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
 		group: deploymentGroup,
-		help:  "how long after blocks are stored and removed the KV router hears of it (default: 0)",
-		doc:   "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"`` and routers in Python.",
+		help:  "how long after blocks are stored and removed the KV router learns of it (default: 0)",
+		doc:   "How long after a worker has stored or removed blocks the router learns of it, in milliseconds of simulated time; 0 if not given. It learns at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"`` and routers in Python.",
 	},
 	{
 		Field:   strictjson.Field{Name: "timing_model", Type: strictjson.Text{NonEmpty: true}},
@@ -397,7 +397,7 @@ var options = slices.Concat([]option{
 	},
 	faultOption("fault_rate", strictjson.Number{Max: 1e6}, 1.0,
 		"how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
-		"Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never.",
+		"How many times as often faults with ``mtbf_s`` happen; 1.0 if not given, 0 for never.",
 		withoutScript, withoutRates),
 	faultOption("migration_limit", strictjson.Integer{Max: 1000}, 0,
 		"how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
@@ -413,7 +413,7 @@ var options = slices.Concat([]option{
 		withoutFaults, withoutCrashes),
 	faultOption("retry_refused_ms", strictjson.Number{Max: 1e15}, 0.0,
 		"requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
-		"How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
+		"How long after its streams have broken off requests that are sent to a lost worker go to the router again, ``migration_limit`` times at most, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
 		withoutFaults, withoutCrashes, withoutRetries),
 	faultOption("router_rules", strictjson.Enum{Choices: []string{"1.3", "1.6"}}, "1.3",
 		"what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",

@@ -36,7 +36,7 @@ _EXPERTS = "moe"
 _OPENED = "open"
 # How the refusal of a model begins that has no room on its GPUs.
 _TOO_LARGE = "aic_tp_size: "
-# Tensor parallelism up to so many times two is tried for a model that is too large.
+# Tensor parallelism is doubled this many times at most for a model that is too large.
 _MOST_DOUBLED = 6
 
 # Models with the shape of another one, without owner, in lower case: durations are those of the other.
@@ -86,7 +86,7 @@ class Predictor(Protocol):
         """``batch`` requests, whose sequences have ``context`` tokens, get one more token each."""
 
     def experts(self, kind: int, tokens: int) -> float:
-        """The share of expert layers in a prefill or decode part with so many tokens of each data-parallel rank.
+        """The share of expert layers in a prefill or decode part with ``tokens`` of each data-parallel rank.
 
         Raises Refusal if they cannot be told apart.
         """

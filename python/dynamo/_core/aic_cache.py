@@ -75,7 +75,7 @@ class Kept:
         self._fresh += 1 + len(self._predictions)  # rare and dear: worth writing at once
 
     def predictions(self, questions: Sequence[Sequence[int]]) -> list[float | None]:
-        """What is known of so many questions."""
+        """What is known of each of these questions."""
         known = self._predictions
         found: list[float | None] = []
         for question in questions:
@@ -135,7 +135,7 @@ def _read(content: bytes) -> tuple[dict[str, Any], dict[bytes, float]] | None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Puts a file in its place in one step, whoever else does so at the same time."""
+    """Puts a file in its place in one step, even if other processes do so at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, draft = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
     try:

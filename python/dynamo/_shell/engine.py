@@ -163,8 +163,8 @@ class MockEngineArgs(FieldSet):
             "window": 128, "num_blocks": 4096}``, whose blocks are not those of ``num_gpu_blocks``. None is one group of
             full attention. Works with ``scheduler`` vllm or sglang.
         prefix_cache_retention_interval: Which blocks of windows and linear states are kept for later prompts: those at
-            the ends of prompts (0, the default from vLLM 0.33 on), besides those at each multiple of so many tokens, or
-            all (null in JSON, the default of 0.28). Works with ``engine_type`` vllm, ``scheduler`` vllm.
+            the ends of prompts (0, the default from vLLM 0.33 on), besides those at each multiple of this number of
+            tokens, or all (null in JSON, the default of 0.28). Works with ``engine_type`` vllm, ``scheduler`` vllm.
         model: A model that ``python -m dynamo.replay models`` lists, served by vLLM or SGLang: scheduler, KV cache
             groups, block size, num_gpu_blocks, max_model_len and aic_tp_size follow from it, as far as they are not
             given. Works with ``engine_type`` vllm or sglang.

@@ -47,7 +47,7 @@ class Answers:
         """What a rule raised, or what is wrong with what it returned."""
 
     def answer(self, question: str) -> str:
-        """The answer. What a rule raises is kept, and the run is told to end."""
+        """The answer. What a rule raises is kept, and the run ends with it."""
         raise NotImplementedError
 
     def explain(self, error: BaseException) -> BaseException:

@@ -151,7 +151,7 @@ class Hook(plugins.Answers):
         self._pools: dict[tuple[str, str], _Pool] = {}
 
     def answer(self, question: str) -> str:
-        """The answer. What a router raises is kept, and the run is told to end."""
+        """The answer. What a router raises is kept, and the run ends with it."""
         asked = json.loads(question)
         stage = asked["router"]
         place = (asked.get("of", ""), stage)

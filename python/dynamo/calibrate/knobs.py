@@ -22,7 +22,7 @@ class Knob:
         low, high: Physical bounds.
         expected: Its value if nothing is measured.
         spread: How much engines differ, then GPUs of an engine, then models of an engine, then models on a GPU, then
-            releases of an engine, then a model in a release, then a model on so many GPUs: standard deviations of
+            releases of an engine, then a model in a release, then a model on a number of GPUs: standard deviations of
             logarithms.
     """
 

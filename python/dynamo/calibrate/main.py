@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=5,
         metavar="N",
-        help="hold configurations out in so many folds, and score on them (default 5; 0: none)",
+        help="hold configurations out in this many folds, and score on them (default 5; 0: none)",
     )
     parser.add_argument(
         "--fold-profiles",

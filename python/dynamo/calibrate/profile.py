@@ -93,7 +93,7 @@ def _entry(estimate: Estimate, members: Sequence[Response], kv_tokens: int) -> d
 
 
 def _factor(key: FactorKey, values: Vector, rows: int, responses: Sequence[Response]) -> dict[str, Any]:
-    """What multiplies the knobs of an entry for a release of the engine, or for a model on so many GPUs."""
+    """What multiplies the knobs of an entry for a release of the engine, or for a model on a number of GPUs."""
     timing = _timing(next(r.replay.engine for r in responses if r.subject.engine == key.engine))
     about = {name: value for name, value in key._asdict().items() if value}
     return {**about, "timing": timing, "measurements": rows, "knobs": engine_arguments(rounded(np.exp(values)))}

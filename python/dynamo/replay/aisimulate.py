@@ -35,7 +35,7 @@ _REQUIRED = object()
 
 
 class Section:
-    """An object of the file, of which each key is taken once. Those that nobody takes are refused."""
+    """An object of the file, of which each key is taken once. Those that are left are refused."""
 
     def __init__(self, path: str, content: object) -> None:
         if not isinstance(content, Mapping):
@@ -89,7 +89,7 @@ class Section:
                 raise ValueError(f"{self.name(key)}: got {_shown(value)}, want it left out: {instead}")
 
     def close(self) -> None:
-        """Refuses the keys that nobody has taken."""
+        """Refuses the keys that are left."""
         for key in self._rest:
             near = spelling.nearest(key, self._known)
             hint = f"did you mean {self.name(near)}?" if near else f"want {', '.join(sorted(self._known))}"

@@ -200,8 +200,8 @@ def run_trace_replay(
         router: A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for two
             pools, or the text ``"module:Class"``, ``"file.py:Class"`` or the name of one that is installed, of which
             each pool gets its own, made with ``router_config``. See docs/routers.md. What it raises ends the run.
-        kv_event_lag_ms: How long after a worker has stored or removed blocks the router hears of it, in milliseconds of
-            simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For
+        kv_event_lag_ms: How long after a worker has stored or removed blocks the router learns of it, in milliseconds
+            of simulated time; 0 if not given. It learns at once of computed prompts and completed requests. For
             ``router_mode="kv_router"`` and routers in Python.
         timing_model: How long passes take, in Python instead of by the engine arguments: a function of a batch of parts
             of passes that returns their milliseconds, or the text ``"module:name"``, ``"file.py:name"`` or the name of
@@ -235,7 +235,7 @@ def run_trace_replay(
             times price.
         faults: What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and others,
             or the path of a JSONL or YAML file with them. See docs/faults.md.
-        fault_rate: Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never.
+        fault_rate: How many times as often faults with ``mtbf_s`` happen; 1.0 if not given, 0 for never.
         migration_limit: How often a request whose worker is lost goes on at another one, with the tokens that it has as
             part of the prompt, as Dynamo's frontend does; 0 if not given.
         detection_ms: Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent
@@ -243,8 +243,8 @@ def run_trace_replay(
         avoid_ms: How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not
             given. Dynamo's frontend avoids it for up to 5,000.
         retry_refused_ms: How long after its streams have broken off requests that are sent to a lost worker go to the
-            router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at
-            once. Dynamo's frontend does this with its KV-aware router.
+            router again, ``migration_limit`` times at most, in milliseconds; 0 if not given. Later they fail at once.
+            Dynamo's frontend does this with its KV-aware router.
         router_rules: What the router of a release of Dynamo does about a lost worker before its loss is noticed:
             ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until
             the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused

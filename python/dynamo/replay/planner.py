@@ -66,7 +66,7 @@ class Hook:
         """What the planner raised."""
 
     def answer(self, question: str) -> str:
-        """The answer as JSON text. What the planner raises is kept, and the run is told to end."""
+        """The answer as JSON text. What the planner raises is kept, and the run ends with it."""
         asked = json.loads(question)
         where = ""
         try:

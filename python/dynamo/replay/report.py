@@ -70,7 +70,7 @@ class Report(Figures):
         return Plots(self)
 
     def explore(self, *, height: int = 900) -> Explorer:
-        """The page of the run as an output of a notebook, so many pixels high, which also works without a kernel.
+        """The page of the run as an output of a notebook, ``height`` pixels high, which also works without a kernel.
 
         Runs with ``attribution=True`` and ``timeseries_step="1s"`` show most.
         """

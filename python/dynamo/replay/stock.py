@@ -67,7 +67,7 @@ class StockPlanner:
                 self._child.close()
 
     def answer(self, question: str) -> str:
-        """The answer as JSON text. What goes wrong is kept, and the run is told to end."""
+        """The answer as JSON text. What goes wrong is kept, and the run ends with it."""
         try:
             return json.dumps(self._answered(json.loads(question)))
         except BaseException as error:

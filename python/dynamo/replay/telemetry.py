@@ -60,7 +60,7 @@ class Sampler:
         """What the callback raised, or why the file could not be written."""
 
     def answer(self, question: str) -> str:
-        """Takes a sample. What goes wrong is kept, and the run is told to end."""
+        """Takes a sample. What goes wrong is kept, and the run ends with it."""
         try:
             sample = json.loads(question)["sample"]
             if self._captures:

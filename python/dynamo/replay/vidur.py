@@ -55,7 +55,7 @@ def _flags(words: list[str]) -> dict[str, str | bool]:
 
 
 class _Command:
-    """Flags of which each is taken once; those that nobody takes are refused."""
+    """Flags of which each is taken once; those that are left are refused."""
 
     def __init__(self, given: dict[str, str | bool]) -> None:
         self._rest = dict(given)
@@ -125,7 +125,7 @@ class _Command:
         return engine
 
     def close(self) -> list[str]:
-        """Notes what changes nothing, and refuses what nobody has taken."""
+        """Notes what changes nothing, and refuses what is left."""
         notes: dict[str, str] = {}
         for name in self._rest:
             reason = next((why for prefix, why in _NOTED if name.startswith(prefix)), None)

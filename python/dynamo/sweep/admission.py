@@ -22,7 +22,7 @@ class Admission:
 
     @contextmanager
     def admit(self, needed_bytes: int, give_up: Callable[[], None], *, alone: bool = False) -> Iterator[None]:
-        """Waits until a run that needs at least so many bytes may begin; with ``alone``, until no other one runs.
+        """Waits until a run that needs at least ``needed_bytes`` may begin; with ``alone``, until no other one runs.
 
         ``give_up`` is called now and then meanwhile, and may raise.
         """

@@ -13,7 +13,7 @@ from dynamo.sweep.spec import Objective
 
 # A knob with more steps from one number to the next than this has one effect for all of them.
 _MOST_STEPS = 8
-# Of so many values that are no numbers each is compared with each, of more each with the first.
+# Up to this number of values that are no numbers, each is compared with each; beyond it, each with the first.
 _MOST_COMPARED = 4
 
 

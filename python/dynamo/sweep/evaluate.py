@@ -239,7 +239,7 @@ class _Sizes:
         self.missed: Ended | Measured | None = None
 
     def keeps(self, **workers: int) -> Measured | None:
-        """The deployment with so many workers if it keeps the SLA. Raises Ended if it could not be run."""
+        """The deployment with these workers if it keeps the SLA. Raises Ended if it could not be run."""
         try:
             measured = self._probe.measure(workers)
         except Ended as ended:

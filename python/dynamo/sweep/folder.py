@@ -110,7 +110,7 @@ class Folder:
                 return None
 
     def open_after(self, point: int, count: int) -> list[Mapping[str, Any]]:
-        """The knobs of so many open points from one on, whether or not a process has taken them."""
+        """The knobs of the next ``count`` open points behind one, whether or not a process has taken them."""
         query = "SELECT identity FROM points WHERE status IS NULL AND id >= ? ORDER BY id LIMIT ?"
         return [json.loads(identity) for (identity,) in self.database.rows(query, (point, count))]
 

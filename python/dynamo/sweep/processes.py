@@ -14,7 +14,7 @@ from dynamo.sweep.store import FAILED, Run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A run that does not heed its limit is ended after so many seconds more.
+# A run that does not heed its limit is ended this many seconds later.
 GRACE_SECONDS = 30.0
 TRIES = 2
 """How often a run is tried if the process that carries it out dies: the cause may lie elsewhere."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dynamo._shell.bar import Bar
 from dynamo._shell.console import say
 
-# Without a terminal, a line is written as often as this.
+# Without a terminal, a line is written once in this time.
 _LINE_SECONDS = 60.0
 
 

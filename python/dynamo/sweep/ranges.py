@@ -155,7 +155,7 @@ def _stepped(where: str, low: float, high: float, step: object, *, log: bool) ->
 
 
 def _spread(low: float, high: float, count: int, *, log: bool) -> list[float]:
-    """So many values from low to high, both included."""
+    """``count`` values from low to high, both included."""
     if count == 1 or low == high:
         return [low]
     if not log:

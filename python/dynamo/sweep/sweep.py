@@ -83,7 +83,7 @@ class Sweep:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def explore(self, *, height: int = 900) -> SweepExplorer:
-        """The page of the sweep as an output of a notebook, so many pixels high.
+        """The page of the sweep as an output of a notebook, ``height`` pixels high.
 
         With anywidget it has a button that simulates the run of a point and shows its page below; without, or without a
         kernel, it filters, sorts and selects.

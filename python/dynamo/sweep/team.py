@@ -44,7 +44,7 @@ class Team:
         self._began = time.monotonic()
 
     def work(self, slots: int, on_progress: OnProgress | None) -> None:
-        """Evaluates all points, so many at a time. What interrupts it leaves a folder that can be resumed."""
+        """Evaluates all points, ``slots`` at a time. What interrupts it leaves a folder that can be resumed."""
         show = on_progress or (lambda _: None)
         try:
             while True:

@@ -41,7 +41,7 @@ class Rules:
     engine: Engine arguments that win over everything that is known about a measurement; those in "sglang" one by one.
         ``planner_profile_data`` takes the place of all that the AIC SDK is asked.
     splits: Measurements of prefill and decode workers, and those only. vLLM's hand-offs are by its own rules; SGLang's,
-        which nobody has compared, by those of Dynamo's mocker, and so are its workers.
+        which were not compared, by those of Dynamo's mocker, and so are its workers.
     """
 
     own_scheduler: bool = True

@@ -81,7 +81,7 @@ class Measurement:
     precision: str = ""
     mode: str = "agg"
     parallelism: Parallelism = Parallelism()
-    # The load: a closed loop of so many clients, a rate in requests per second, or single requests with arrivals.
+    # The load: a closed loop of clients, a rate in requests per second, or single requests with arrivals.
     concurrency: int | None = None
     request_rate: float | None = None
     request_count: int | None = None
@@ -130,7 +130,7 @@ class OpenLoop:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Requests of known lengths; they arrive at their times, or as a closed loop of so many clients."""
+    """Requests of known lengths; they arrive at their times, or as a closed loop of clients."""
 
     requests: Requests
     clients: int | None = None

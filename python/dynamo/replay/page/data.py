@@ -192,7 +192,7 @@ def _name(series: Timeseries, row: int) -> str:
 
 
 def _joined(column: Any, every: int, add: bool) -> Any:
-    """The means of so many windows at a time, or their sums. Windows without a value do not count."""
+    """The means of ``every`` windows each, or their sums. Windows without a value do not count."""
     import numpy as np
 
     if every == 1:

@@ -94,10 +94,10 @@ class _Search:
     def _grow(
         self, sizes: Mapping[str, int], grown: tuple[str, ...], budget: int, others: Mapping[str, Any] | None = None
     ) -> Trial | None:
-        """Doubles pools until the bounds hold, then halves the step, with so many trials at most."""
+        """Doubles pools until the bounds hold, then halves the step, with at most ``budget`` trials."""
 
         def at(more: int) -> Trial | None:
-            """The deployment whose pools have so many workers more."""
+            """The deployment whose pools have ``more`` workers than now."""
             if len(self.tried) - before >= budget:
                 return None
             return self._try({name: n + more if name in grown else n for name, n in sizes.items()} | dict(others or {}))

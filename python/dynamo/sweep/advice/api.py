@@ -77,7 +77,7 @@ def recommend(
     address: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> Recommendation:
-    """Finds what to start: the best valid deployment of at most so many GPUs, what it costs, and what breaks it.
+    """Finds what to start: the best valid deployment of at most ``gpus`` GPUs, what it costs, and what breaks it.
 
     Args:
         trace: The traffic: a trace file, or several.
@@ -96,7 +96,7 @@ def recommend(
         seeds: How many traces are drawn from the recorded one, for intervals.
         host_gb_per_gpu: Host memory for KV blocks beside each GPU, in GB: deployments with it are tried as well.
         accept_rates: How often each draft token of speculative decoding is accepted if those before it were, such as
-            ``"0.85,0.6"``: deployments that draft so many tokens are tried as well.
+            ``"0.85,0.6"``: deployments that draft as many tokens are tried as well.
         exhaustive: Runs every deployment to the end, whatever can be proven before.
         executor: Where runs are carried out, ``jobs`` and ``address`` are those of ``run`` of sweeps.
         jobs: Runs at the same time.

@@ -1,4 +1,4 @@
-"""What is valid: every deployment of a model on so many GPUs, as keys that a point of a sweep sets."""
+"""What is valid: every deployment of a model on a number of GPUs, as keys that a point of a sweep sets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Shape(NamedTuple):
 
 
 def enumerate_all(question: Question) -> list[Candidate]:
-    """All deployments with at most so many GPUs, in an order that depends on nothing else than the question."""
+    """All deployments with at most the GPUs of the question, in an order that only the question decides."""
     found: list[Candidate] = []
     for engine in question.engines:
         for shape in _shapes(question, engine):

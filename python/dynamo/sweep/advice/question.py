@@ -46,7 +46,7 @@ class Question:
     host_gb_per_gpu: float | None = None
     """Host memory for KV blocks, beside each GPU: deployments with it are tried as well."""
     accept_rates: str | None = None
-    """How often each draft token is accepted: deployments that draft so many tokens are tried as well."""
+    """How often each draft token is accepted: deployments that draft as many tokens are tried as well."""
 
     @property
     def has_aic(self) -> bool:

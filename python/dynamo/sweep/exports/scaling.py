@@ -10,7 +10,7 @@ from dynamo._core import values
 
 Json = dict[str, Any]
 PROMETHEUS = "http://prometheus-server.monitoring.svc.cluster.local:9090"
-"""Where KEDA asks, unless the export is told otherwise."""
+"""Where KEDA asks, unless the export names another address."""
 _HPA, _KEDA = "hpa", "keda"
 _METRICS = {
     "num_requests_waiting": {"vllm": "vllm:num_requests_waiting", "sglang": "sglang:num_queue_reqs"},
