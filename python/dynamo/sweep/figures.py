@@ -201,7 +201,7 @@ def _figure(numbers: Sequence[float], around_first: bool) -> Figure:
 
 
 def quantile(freedom: int) -> float:
-    """t(0.975) with ``freedom`` degrees of freedom, from 31 on by the Cornish-Fisher expansion: errors are below 1e-6."""
+    """t(0.975) with ``freedom`` degrees of freedom, beyond 30 by the Cornish-Fisher expansion: errors below 1e-6."""
     if freedom <= len(_T95):
         return _T95[freedom - 1]
     z, n = _Z95, freedom
