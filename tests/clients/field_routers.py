@@ -107,6 +107,8 @@ def one_pool(python: str, name: str, folder: Path) -> None:
         options = ("--engine-type", engine, "--lora-modules", ADAPTER, "--speedup-ratio", "100")
         servers = [stack.enter_context(serving(folder / f"server-{i}", *options)) for i in range(2)]
         urls = [server.url for server in servers]
+        if name == "smg":  # it takes one name from each worker, before every engine
+            urls += [f"{server.url}/models/{ADAPTER}" for server in servers]
         router = stack.enter_context(routed(python, name, "--policy", "round_robin", "--worker-urls", *urls))
         router.until_serving(servers)
         before = served(servers, engine)
@@ -121,13 +123,23 @@ def one_pool(python: str, name: str, folder: Path) -> None:
             stream(router.url + "/v1/completions", {"model": MODEL, "prompt": "x", "max_tokens": 3, "stream": True})
         )
         assert "".join(choice["text"] for part in parts for choice in part["choices"])
-        status, text = router.ask({"prompt": "x", "model": ADAPTER})
-        if name == "smg":  # it routes by the first model that a worker lists, before every engine
-            assert (status, "No worker available" in text) == (404, True), text
-        else:
-            assert status == 200, (status, text)
-            assert json.loads(text)["model"] == ADAPTER, text
+        asks_adapter(router)
         knows(router, servers)
+
+
+def asks_adapter(router: Router) -> None:
+    """Answers of the adapter: by its name, and for SGLang's routers by its member of the request."""
+    wanted: list[dict[str, Any]] = [{"model": ADAPTER}]
+    if ENGINES[router.name] == "sglang":
+        wanted.append({"lora_path": ADAPTER})
+    for named in wanted:
+        for path, prompt in (
+            ("/v1/completions", {"prompt": "x"}),
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}]}),
+        ):
+            status, text = router.ask({**prompt, **named}, path)
+            assert status == 200, (named, status, text)
+            assert json.loads(text)["model"] == ADAPTER, (named, text)
 
 
 def knows(router: Router, servers: list[Server]) -> None:
@@ -136,14 +148,16 @@ def knows(router: Router, servers: list[Server]) -> None:
         assert router.known() == len(servers)
         return
     workers = json.loads(get(router.url + "/workers")[1])["workers"]
-    assert len(workers) == len(servers)
     if router.name == "smg":
+        served = sorted(worker["model_id"] for worker in workers)
+        assert served == sorted([MODEL, ADAPTER] * len(servers)), workers
         labels = json.dumps(workers)
         assert "max_running_requests" in labels, labels
         status, text = get(router.url + "/loads")
         assert status == 200, text
         assert len(re.findall(r"max_total_num_tokens|\"load\"|num_running_reqs", text)) >= len(servers), text
     else:
+        assert len(workers) == len(servers)
         status, text = get(router.url + "/get_loads")
         assert status == 200, text
         loads = json.loads(text)["workers"]

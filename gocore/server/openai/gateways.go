@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -9,37 +10,43 @@ import (
 
 // What follows is what routers and gateways ask a worker: SGLang's names and members, and vLLM's where it has them.
 
-// only returns the model that a question without a name is about: the first one.
-func (s *Server) only(r *http.Request) (*Model, error) {
+// only returns what a question is about: what it names, or the first model.
+func (s *Server) only(r *http.Request) (target, error) {
 	if name := r.URL.Query().Get("model"); name != "" {
-		t, err := s.resolve(name)
-		return t.model, err
+		return s.resolve(r.Context(), name)
 	}
-	models := s.served.all()
-	if len(models) == 0 {
-		return nil, errNoModel
+	return s.first(r.Context())
+}
+
+// first returns what a request without a name is for: the first model, or what it is limited to.
+func (s *Server) first(ctx context.Context) (target, error) {
+	list := s.targets(ctx)
+	if len(list) == 0 {
+		return target{}, errNoModel
 	}
-	return models[0], nil
+	return list[0], nil
 }
 
 // modelInfo answers /model_info and /get_model_info.
 func (s *Server) modelInfo(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.only(r)
+	t, err := s.only(r)
 	if err != nil {
 		return err
 	}
+	m := t.model
 	return respond(w, map[string]any{
-		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": m.Name, "is_generation": true, "max_model_len": m.MaxLength,
+		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": t.name(), "is_generation": true, "max_model_len": m.MaxLength,
 		"preferred_sampling_params": nil, "weight_version": "default", "has_image_understanding": m.Images.Tokens > 0, "has_audio_understanding": false,
 	})
 }
 
 // serverInfo answers /server_info and /get_server_info.
 func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.only(r)
+	t, err := s.only(r)
 	if err != nil {
 		return err
 	}
+	m := t.model
 	workers := m.states()
 	states := []workerLoad{}
 	for i := range workers {
@@ -47,7 +54,7 @@ func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	room := totalOf(workers)
 	info := map[string]any{
-		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": m.Name, "version": s.config.Version, "status": s.status(),
+		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": t.name(), "version": s.config.Version, "status": s.status(),
 		"tp_size": 1, "pp_size": 1, "dp_size": 1, "load_balance_method": "round_robin", "disaggregation_mode": "null",
 		"context_length": m.MaxLength, "max_req_input_len": m.MaxLength, "max_total_num_tokens": room.Capacity,
 		"internal_states": states, "lora_paths": m.adapterNames(), "max_loras_per_batch": m.MaxAdapters, "enable_lora": len(m.adapterNames()) > 0,
@@ -110,7 +117,7 @@ func totalOf(workers []WorkerState) (sum workerLoad) {
 
 // loads answers /loads and /v1/loads.
 func (s *Server) loads(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.only(r)
+	t, err := s.only(r)
 	if err != nil {
 		return err
 	}
@@ -123,7 +130,7 @@ func (s *Server) loads(w http.ResponseWriter, r *http.Request) error {
 		Rate    float64 `json:"avg_throughput"`
 		Busy    float64 `json:"avg_utilization"`
 	}
-	workers := m.states()
+	workers := t.model.states()
 	n := float64(max(1, len(workers)))
 	for i := range workers {
 		l := loadOf(&workers[i])
@@ -138,12 +145,12 @@ func (s *Server) loads(w http.ResponseWriter, r *http.Request) error {
 
 // load answers /get_load, which older routers ask.
 func (s *Server) load(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.only(r)
+	t, err := s.only(r)
 	if err != nil {
 		return err
 	}
 	list := []map[string]int{}
-	workers := m.states()
+	workers := t.model.states()
 	for i := range workers {
 		l := loadOf(&workers[i])
 		list = append(list, map[string]int{
@@ -211,16 +218,16 @@ func (t target) name() string {
 
 // healthGenerate answers /health_generate: whether the engines make a token.
 func (s *Server) healthGenerate(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.only(r)
+	t, err := s.only(r)
 	if err != nil {
 		return err
 	}
-	prompt, err := m.Tokenizer.Prompt(r.Context(), "a", true)
+	prompt, err := t.model.Tokenizer.Prompt(r.Context(), "a", true)
 	if err != nil {
 		return err
 	}
 	one := 1
-	g, err := s.newGeneration(r.Context(), m.itself(), &sampling{IgnoreEOS: true}, []question{{tokens: prompt, said: "a"}}, &one, false)
+	g, err := s.newGeneration(r.Context(), t, &sampling{IgnoreEOS: true}, []question{{tokens: prompt, said: "a"}}, &one, false)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any, common *
 	if err := s.body(w, r, into); err != nil {
 		return target{}, r, err
 	}
-	return s.meet(r, common.Model)
+	return s.meet(r, common.Model, common.Adapter)
 }
 
 // questions returns the prompts of a request for completions.
@@ -228,13 +228,9 @@ func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, mod
 		return target{}, err
 	}
 	if *model == "" {
-		models := s.served.all()
-		if len(models) == 0 {
-			return target{}, errNoModel
-		}
-		return models[0].itself(), nil
+		return s.first(r.Context())
 	}
-	return s.resolve(*model)
+	return s.resolve(r.Context(), *model)
 }
 
 func respond(w http.ResponseWriter, value any) error {

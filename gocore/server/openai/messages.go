@@ -212,7 +212,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) error {
 	if err := s.body(w, r, &body); err != nil {
 		return err
 	}
-	t, r, err := s.meet(r, body.Model)
+	t, r, err := s.meet(r, body.Model, "")
 	if err != nil {
 		return err
 	}
@@ -418,9 +418,12 @@ func (*messageShape) message(g *generation, content string, begins bool) []byte 
 }
 
 // meet finds the model of a request for an answer, and lets it meet its faults.
-func (s *Server) meet(r *http.Request, model string) (target, *http.Request, error) {
-	t, err := s.resolve(model)
+func (s *Server) meet(r *http.Request, model, adapterName string) (target, *http.Request, error) {
+	t, err := s.resolve(r.Context(), model)
 	if err != nil {
+		return t, r, err
+	}
+	if t, err = t.with(adapterName); err != nil {
 		return t, r, err
 	}
 	i, err := s.config.Faults.draw(r.URL.Path, model).asked(r.Header)

@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,23 +132,59 @@ type target struct {
 // itself returns the model without an adapter.
 func (m *Model) itself() target { return target{m, m.find("")} }
 
-// resolve finds the model or adapter with a name. Without a name it is the only model there is.
-func (s *Server) resolve(name string) (target, error) {
+// resolve finds the model or adapter with a name. Without a name it is the only model there is, or what the request is
+// limited to.
+func (s *Server) resolve(ctx context.Context, name string) (target, error) {
+	view := viewOf(ctx)
 	if name == "" {
-		if models := s.served.all(); len(models) == 1 {
+		if models := s.served.all(); len(models) == 1 && view == "" {
 			return models[0].itself(), nil
 		}
-		return target{}, badRequest("model", "missing, want one of %s", s.modelNames())
-	}
-	for _, m := range s.served.all() {
-		if m.Name == name {
-			return m.itself(), nil
-		}
-		if a := m.find(name); a != nil {
-			return target{m, a}, nil
+		if name = view; name == "" {
+			return target{}, badRequest("model", "missing, want one of %s", s.modelNames())
 		}
 	}
-	p := notFound("model_not_found", "The model `%s` does not exist; there are: %s", shortened([]byte(name)), s.modelNames())
+	if t, found := s.find(name); found && (view == "" || t.name() == view) {
+		return t, nil
+	}
+	names := s.modelNames()
+	if view != "" {
+		names = view
+	}
+	p := notFound("model_not_found", "The model `%s` does not exist; there are: %s", shortened([]byte(name)), names)
 	p.param = "model"
 	return target{}, p
+}
+
+// find finds the model or adapter with a name. MODEL:ADAPTER is SGLang's way to name an adapter.
+func (s *Server) find(name string) (target, bool) {
+	for _, m := range s.served.all() {
+		if m.Name == name {
+			return m.itself(), true
+		}
+		if a := m.find(name); a != nil {
+			return target{m, a}, true
+		}
+	}
+	for _, m := range s.served.all() {
+		if after, found := strings.CutPrefix(name, m.Name+":"); found && after != "" {
+			if a := m.find(after); a != nil {
+				return target{m, a}, true
+			}
+		}
+	}
+	return target{}, false
+}
+
+// with returns the target with the adapter that lora_path names, unless the model's name has chosen one already.
+func (t target) with(adapterName string) (target, error) {
+	if adapterName == "" || t.adapter.name != "" {
+		return t, nil
+	}
+	if a := t.model.find(adapterName); a != nil {
+		return target{t.model, a}, nil
+	}
+	p := notFound("model_not_found", "The model `%s` has no adapter `%s`", t.model.Name, shortened([]byte(adapterName)))
+	p.param = "lora_path"
+	return t, p
 }

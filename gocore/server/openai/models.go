@@ -32,20 +32,17 @@ func (m *Model) card(a *adapter) card {
 }
 
 // models answers /v1/models.
-func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) models(w http.ResponseWriter, r *http.Request) error {
 	list := []card{}
-	for _, m := range s.served.all() {
-		list = append(list, m.card(m.find("")))
-		for _, a := range m.loaded() {
-			list = append(list, m.card(a))
-		}
+	for _, t := range s.targets(r.Context()) {
+		list = append(list, t.model.card(t.adapter))
 	}
 	return respond(w, map[string]any{"object": "list", "data": list})
 }
 
 // model answers /v1/models/NAME.
 func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
-	t, err := s.resolve(r.PathValue("name"))
+	t, err := s.resolve(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -107,7 +104,7 @@ func (s *Server) loadAdapter(w http.ResponseWriter, r *http.Request) error {
 	if n := len(t.model.loaded()); n >= maxAdapters {
 		return badRequest("lora_name", "the model has %d adapters already, want one unloaded first", n)
 	}
-	if _, err := s.resolve(body.Name); err == nil || !t.model.load(body.Name, body.Path) {
+	if _, exists := s.find(body.Name); exists || !t.model.load(body.Name, body.Path) {
 		return badRequest("lora_name", "there is a model or an adapter `%s` already", body.Name)
 	}
 	return plain(w, fmt.Sprintf("Success: LoRA adapter '%s' added successfully.", body.Name))

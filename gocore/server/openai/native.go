@@ -23,7 +23,8 @@ type nativeRequest struct {
 	Sampling   nativeSampling `json:"sampling_params"`
 	Stream     bool           `json:"stream"`
 	ID         jsontext.Value `json:"rid"`
-	Adapter    *string        `json:"lora_path"`
+	Model      string         `json:"model"` // as gateways send it
+	Adapter    string         `json:"lora_path"`
 	Priority   int64          `json:"priority"`
 	Salt       string         `json:"extra_key"`
 	Logprob    bool           `json:"return_logprob"`
@@ -75,12 +76,10 @@ func (r *nativeRequest) completion() (*completionRequest, error) {
 	c.sampling = sampling{
 		MinTokens: p.Fewest, N: p.N, Stop: p.Stop, StopTokenIDs: p.StopTokens, IncludeStop: p.NoTrim, IgnoreEOS: p.IgnoreEnd, Stream: r.Stream,
 		Seed: p.Seed, Priority: r.Priority, CacheSalt: r.Salt, SkipSpecialTokens: p.Special,
+		Model: r.Model, Adapter: r.Adapter,
 	}
 	if given(p.Schema) || p.Regex != nil {
 		c.StructuredOutputs = &structuredOutputs{JSON: p.Schema, Regex: p.Regex}
-	}
-	if r.Adapter != nil {
-		c.Model = *r.Adapter
 	}
 	switch {
 	case len(r.Text) > 0 && given(r.IDs):
@@ -112,13 +111,16 @@ func (s *Server) native(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if asked.Model == "" {
-		m, err := s.only(r)
+		asked.Model = asked.Adapter
+	}
+	if asked.Model == "" {
+		t, err := s.only(r)
 		if err != nil {
 			return err
 		}
-		asked.Model = m.Name
+		asked.Model = t.name()
 	}
-	t, r, err := s.meet(r, asked.Model)
+	t, r, err := s.meet(r, asked.Model, asked.Adapter)
 	if err != nil {
 		return err
 	}

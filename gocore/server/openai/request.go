@@ -19,6 +19,7 @@ import (
 // whatever a real server accepts is accepted.
 type sampling struct {
 	Model         string         `json:"model"`
+	Adapter       string         `json:"lora_path"` // SGLang's
 	MinTokens     int            `json:"min_tokens"`
 	N             *int           `json:"n"`
 	Stop          texts          `json:"stop"`

@@ -140,6 +140,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.config.CORS.answer(w, r) {
 		return
 	}
+	r, err := s.viewed(r)
+	if err != nil {
+		s.open(func(http.ResponseWriter, *http.Request) error { return err })(w, r)
+		return
+	}
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
 		s.mux.ServeHTTP(w, r)
