@@ -71,6 +71,7 @@ FAKE = {
     """,
     "models": """
         import os, time
+        from .common import GEMMQuantMode
         class HuggingFaceDownloadError(Exception): pass
         class Operation:
             def __init__(self, name, ms): self._name, self._ms = name, ms
@@ -98,6 +99,8 @@ FAKE = {
                 time.sleep(300)
             if model_config.tp_size == 3:
                 raise AssertionError("num_heads 16 should be divisible by tp_size 3")
+            if model_path == "meta-llama/Meta-Llama-3.1-70B":
+                model_config.gemm_quant_mode = model_config.gemm_quant_mode or GEMMQuantMode.bfloat16
             return Model(model_path, model_config)
     """,
     "rust_engine_step": """
@@ -337,6 +340,9 @@ def test_what_durations_are_of(fake: Path, cli: Cli, folder: Path) -> None:
     assert "<p>Durations: AIC 0.12.0, h200_sxm, gpt-oss-120b FP4, vLLM 0.2</p>\n<p>Measured error of TTFT" in text
     done = cli(*ONE, *engine(**common | {"aic_model_path": "meta-llama/Llama-3.1-70B-Instruct"}, scheduler="vllm"))
     assert "Llama-3.1-70B-Instruct, vLLM 0.2; calibration auto (model, measured in FP8)\n" in done.stdout
+    # Measured in FP4, on other GPUs; this run is in what the SDK says of the checkpoint.
+    done = cli(*ONE, *engine(**common | {"aic_model_path": "meta-llama/Meta-Llama-3.1-70B"}, scheduler="vllm"))
+    assert "Meta-Llama-3.1-70B BF16, vLLM 0.2; calibration auto (kin" in done.stdout
     done = cli(*ONE, *engine(aic_backend_version="0.2", speedup_ratio=2))
     assert "\nDurations: AIC 0.12.0, h200_sxm, m, vLLM 0.2; 2 times as fast\nMeasured error: not known" in done.stdout
     pools = [f'{{"worker_type": "{role}", "step_overhead_us": {us}}}' for role, us in (("prefill", 5), ("decode", 0))]

@@ -189,6 +189,7 @@ POOL = "engine.workers.prefill"
         ("traffic.source.input_token", 1, "input_token: unknown, did you mean traffic.source.input_tokens"),
         ("traffic.source.output_tokens", 0, "traffic.source.output_tokens: got 0, want an integer above 0"),
         ("traffic.source.cached_prefix_tokens", 64, "cached_prefix_tokens: got 64, want it left out: shared_prefix"),
+        ("traffic.source.images", {"count": 1}, 'images: got {"count": 1}, want it left out: images, their encoders'),
         ("traffic.load.type", "kv_capacity_fraction", "want concurrency or constant_rate or poisson"),
         ("traffic.load.requests_per_second", {"choices": [1, 2]}, "want one value: dynamo.sweep searches several"),
         ("traffic.load.agentic_warmup", 4, "traffic.load.agentic_warmup: got 4, want it left out: a run begins"),

@@ -13,7 +13,7 @@ from conftest import Cli, command, refused, row, write_trace
 from test_aic import fake  # noqa: F401  # a fixture
 
 from dynamo import sweep
-from dynamo.sweep.advice import bounds, candidates, checks, flags, search
+from dynamo.sweep.advice import bounds, candidates, checks, flags, longrun, search
 from dynamo.sweep.advice.question import ask, parse_sla
 from dynamo.sweep.sla import parse
 
@@ -348,3 +348,69 @@ def test_both_ends_of_a_figure() -> None:
         "goodput_ratio": {"min": 0.9},
         "p90_ttft_ms": {"max": 5},
     }
+
+
+@pytest.mark.parametrize(
+    ("how", "speedup", "engine"),
+    [
+        ("prefill", 12, {}),
+        ("kv", 6, {"num_gpu_blocks": 160, "fixed_prefill_ms": 1, "fixed_decode_ms": 25, "timing_model": "fixed"}),
+    ],
+)
+def test_what_cannot_keep_up_misses_in_the_end(
+    trace: Path, tmp_path: Path, how: str, speedup: float, engine: Mapping[str, Any]
+) -> None:
+    """Prompts that cannot be computed, and KV that does not fit, by proof; each such deployment is then run."""
+    given = {"engine_args": {**ENGINE, **engine}, "run": {"arrival_speedup_ratio": speedup}, "gpus": 3}
+    question = asked(trace, sla="p90_ttft_ms<=900, p90_itl_ms<=60", engine="both", **given)
+    valid = candidates.enumerate_all(question)
+    found = search.find(search.Runner(question, tmp_path / "a.sqlite", {}, None), valid)
+    proven = [candidate for candidate in valid if found.out.get(candidate.name, ("",))[0] == how]
+    assert {candidate.engine["engine.engine_type"] for candidate in proven} == {"vllm", "sglang"}
+    whole = search.Runner(question, tmp_path / "b.sqlite", {}, None).run(proven)
+    for candidate in proven:
+        why = found.out[candidate.name][1]
+        missed = {verdict["figure"] for verdict in whole[candidate.name]["sla"] if not verdict["met"]}
+        assert "p90_ttft_ms" in missed, (candidate.name, why)
+        assert why.startswith("p90_ttft_ms <= 900: ")
+        assert why.endswith("at most")
+
+
+def test_what_keeps_up_is_not_ruled_out() -> None:
+    work = longrun.Work(0.0, 9_000.0, [1000, 1000, 0], [1000, 1000, 1000], [101, 101, 101])
+    limits = parse({"max_ttft_ms": 1000})
+    for worker, pools, want in [
+        (longrun.Worker(5.0, 1e9, 1.0), (1,), None),  # 2,000 tokens in 10 s: as fast as needed
+        (longrun.Worker(5.01, 1e9, 1.0), (1,), "prefill"),
+        (longrun.Worker(5.01, 1e9, 1.0), (1, 9), "prefill"),
+        (longrun.Worker(5.01, 1e9, 1.0), (2, 1), None),
+        (longrun.Worker(1.0, 20.0, 1.0), (1,), None),  # 2 x 1,000 tokens for 0.1 s of 10.1 s
+        (longrun.Worker(1.0, 19.0, 1.0), (1,), "kv"),
+        (longrun.Worker(1.0, 19.0, 1.0), (9, 1), "kv"),
+        (longrun.Worker(1.0, 19.0, 1.0), (1, 2), None),
+        (longrun.Worker(None, None, 0.0), (1,), None),
+    ]:
+        found = longrun.too_much(limits, work, worker, pools)
+        assert (found and found[0]) == want, (worker, pools)
+    assert longrun.too_much(parse({"p90_itl_ms": 1}), work, longrun.Worker(99.0, 1.0, 9.0), (1,)) is None
+    assert (
+        longrun.too_much(parse({"median_ttft_ms": 1}), work, longrun.Worker(99.0, 1.0, 9.0), (1,)) is None
+    )  # two spared
+
+
+def test_two_pools_lose_workers_and_a_node(trace: Path, tmp_path: Path) -> None:
+    """With two pools, too, each loss is simulated by vLLM's own rules: requests that were on the lost worker fail."""
+    question = asked(trace, gpus=4, gpus_per_node=2)
+    name = "2 prefill + 2 decode x vllm 1 GPU, 64 sequences, 2048 tokens, kv_router"
+    winner = next(each for each in candidates.enumerate_all(question) if each.name == name)
+    runner = search.Runner(question, tmp_path / "results.sqlite", {}, None)
+    found = checks.disturbed(runner, winner, checks.peak_ms(runner.run([winner])[name]))
+    assert [case["name"] for case in found] == [
+        "loss of a prefill worker at the peak",
+        "loss of a decode worker at the peak",
+        "loss of a node at the peak, with prefill:0 and prefill:1",
+    ]
+    for case in found:
+        assert "unknown" not in case, case
+        assert case["figures"]["num_requests"] == 80
+        assert 0 < case["figures"]["failed_requests"] < 80, case

@@ -24,6 +24,8 @@ type Session struct {
 	Alias string
 	// Experts says that the SDK tells the expert layers of the model apart from the rest.
 	Experts bool
+	// Weights is the data type of most weights by the SDK's name, "" if it does not tell.
+	Weights string
 }
 
 // sessionJSON is a Config in a question.
@@ -65,6 +67,7 @@ func (c Client) Open(config Config) (Session, error) {
 		Release string `json:"release"`
 		Alias   string `json:"alias"`
 		Experts bool   `json:"experts"`
+		Weights string `json:"weights"`
 	}
 	if err := c.exchange("open", question, &answer); err != nil {
 		return Session{}, err
@@ -73,7 +76,9 @@ func (c Client) Open(config Config) (Session, error) {
 		return Session{}, errIncomplete
 	}
 	config.Version = answer.Version
-	return Session{ID: *answer.ID, Config: config, Release: answer.Release, Alias: answer.Alias, Experts: answer.Experts}, nil
+	return Session{
+		ID: *answer.ID, Config: config, Release: answer.Release, Alias: answer.Alias, Experts: answer.Experts, Weights: answer.Weights,
+	}, nil
 }
 
 // Capacity describes the engine whose KV pool gets the memory that the model leaves.

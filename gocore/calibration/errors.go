@@ -73,3 +73,6 @@ func PrecisionOf(k Key) string {
 	}
 	return Shipped().measuredAs(k.Model)
 }
+
+// PrecisionOfWeights returns the precision of a data type by the SDK's name, "" if that tells none.
+func PrecisionOfWeights(dataType string) string { return precision(dataType, "") }

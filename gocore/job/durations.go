@@ -42,7 +42,7 @@ type usedCalibration struct {
 	Profile      string `json:"profile"`
 	Level        string `json:"level"`
 	Measurements int    `json:"measurements"`
-	// Precision is what the model was measured in, if nothing says what it runs in.
+	// Precision is what the model was measured in, if it runs in another one or nothing says in which.
 	Precision string `json:"measured_in,omitempty"`
 }
 
@@ -73,6 +73,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 	if given.Profile != "" {
 		d.Profile = filepath.Base(given.Profile)
 	}
+	described := key // with what the SDK says of the model
 	ranks := given.VLLM.Ranks > 1
 	if ranks {
 		d.Experts = "slowest_rank"
@@ -82,7 +83,12 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		if err != nil {
 			return d, err
 		}
-		d.System, d.Model, d.Precision = key.System, key.Model, calibration.PrecisionOf(key)
+		known := key
+		if key.Precision == "" {
+			known.Precision = calibration.PrecisionOfWeights(session.Weights)
+		}
+		described = known
+		d.System, d.Model, d.Precision = key.System, key.Model, calibration.PrecisionOf(known)
 		d.Backend, d.BackendVersion, d.Release = given.AIC.Backend, session.Config.Version, session.Release
 		if ranks && session.Experts {
 			d.Experts = "all_ranks"
@@ -101,7 +107,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		if place := profile.Choose(key); place >= 0 {
 			entry := &profile.Entries[place]
 			used.Level, used.Measurements = entry.Level, entry.Measurements
-			if d.Precision == "" {
+			if d.Precision != entry.Precision {
 				used.Precision = entry.Precision
 			}
 		}
@@ -114,8 +120,8 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 	}
 	// Ranks in lockstep were never compared with measurements.
 	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs && d.Speedup == nil && !ranks {
-		d.Error = calibration.MeasuredError(key, shipped)
-		d.Expected = calibration.Expect(key, shipped)
+		d.Error = calibration.MeasuredError(described, shipped)
+		d.Expected = calibration.Expect(described, shipped)
 	}
 	return d, nil
 }

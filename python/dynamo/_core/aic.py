@@ -8,6 +8,7 @@ process and are shared by its runs.
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
 import json
 import logging
@@ -34,6 +35,7 @@ _PREFILL, _DECODE, _PREFILL_EXPERTS, _DECODE_EXPERTS = range(4)
 _EXPERTS = "moe"
 # The answer to the question that opens a session, among those that are kept.
 _OPENED = "open"
+_REFUSED = "refused"
 # How the refusal of a model begins that has no room on its GPUs.
 _TOO_LARGE = "aic_tp_size: "
 # Tensor parallelism is doubled this many times at most for a model that is too large.
@@ -59,6 +61,10 @@ class Refusal(Exception):
     """The reason why a question has no answer, in one line for the user."""
 
 
+class NoPredictions(Refusal):
+    """A model of which the SDK has not measured enough: it says so again however often it is asked."""
+
+
 def answer(question: str) -> str:
     """The answer to one question. It never raises: an error is an answer, too."""
     try:
@@ -71,7 +77,10 @@ def answer(question: str) -> str:
                 _remembered[question] = text
             return text
     except Refusal as refusal:
-        return json.dumps({"error": str(refusal)})
+        text = json.dumps({"error": str(refusal)})
+        if isinstance(refusal, NoPredictions):
+            _remembered[question] = text
+        return text
     except (Exception, SystemExit) as error:
         return json.dumps({"error": f"the AIC SDK failed: {_reason(error)}"})
 
@@ -230,8 +239,16 @@ def _open(asked: dict[str, Any]) -> dict[str, Any]:
     kept = aic_cache.of_session(asked)
     version_given = asked.pop("version_given")
     known = kept.answer(_OPENED) if kept is not None else None
+    if known is not None and _REFUSED in known:
+        raise NoPredictions(known[_REFUSED])
     if known is None:
-        session = _load(asked, version_given)
+        try:
+            session = _load(asked, version_given)
+        except NoPredictions as refusal:
+            if kept is not None:
+                kept.keep_answer(_OPENED, {_REFUSED: str(refusal)})
+                kept.write(all_of_it=True)
+            raise
         if kept is not None and session.kept is None:
             kept.keep_answer(_OPENED, {"model": session.asked["model"], **session.described})
     else:
@@ -252,7 +269,17 @@ def _load(asked: Mapping[str, Any], version_given: bool) -> Session:
         return known
     predictor = _predictor(resolved, database)
     experts = _tells_experts_apart(predictor)
-    return _session(resolved, predictor, {"version": version, "release": _release(), "experts": experts})
+    described = {"version": version, "release": _release(), "experts": experts, "weights": _weights(resolved, experts)}
+    return _session(resolved, predictor, described)
+
+
+def _weights(asked: Mapping[str, Any], experts: bool) -> str:
+    """The data type of most weights of a model as it is predicted, by the SDK's name; "" if it does not tell.
+
+    Without a data type in the question, the checkpoint decides it.
+    """
+    mode = getattr(getattr(_model(asked), "config", None), "moe_quant_mode" if experts else "gemm_quant_mode", None)
+    return str(getattr(mode, "name", ""))
 
 
 def _session(asked: Mapping[str, Any], predictor: Predictor | None, described: Mapping[str, Any]) -> Session:
@@ -350,9 +377,13 @@ def _too_large(session: Mapping[str, Any], blocks: Callable[..., int], error: Ex
     """Why there is no KV pool: the model is too large for its GPUs if more of them would have room for it."""
     tp = session.get("tp_size", 1)
     where = f"{session['model']} on {session['system']}"
-    for more in (tp << doubled for doubled in range(1, _MOST_DOUBLED + 1)):
+    # Experts are spread over as many GPUs, by the way that the session spreads them.
+    spread = "moe_ep_size" if session.get("moe_ep_size", 1) > 1 else "moe_tp_size"
+    for doubled in range(1, _MOST_DOUBLED + 1):
+        more = tp << doubled
+        experts = {spread: session[spread] << doubled} if spread in session else {}
         try:
-            if blocks(tp_size=more) > 0:
+            if blocks(tp_size=more, **experts) > 0:
                 what = f"want {more}, the smallest that fits: {where} leaves no memory for the KV cache with fewer"
                 return f"aic_tp_size: got {tp}, {what}"
         except Exception:
@@ -454,6 +485,13 @@ def _database(asked: Mapping[str, Any], version_given: bool) -> tuple[Any, str]:
     raise Refusal(f"aic_backend: the AIC SDK offers {', '.join(offered)} for {where} but cannot load it")
 
 
+@functools.cache
+def _databases() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """The versions by system and backend. The SDK reads hundreds of files for the answer, which takes a second."""
+    systems: Mapping[str, Mapping[str, Sequence[str]]] = _module("perf_database").get_supported_databases()
+    return systems
+
+
 def _age(version: str) -> list[tuple[int, str]]:
     """Orders versions: a number counts more than a word, as 1.3.0 comes after 1.3.0rc10."""
     numbers = [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|[a-z]+", version)]
@@ -472,7 +510,7 @@ def known_models() -> Sequence[str]:
 def supported() -> Mapping[str, Mapping[str, Sequence[str]]]:
     """The versions that the SDK has measured, by system and engine. Raises Refusal without the SDK."""
     _sdk()
-    databases: Mapping[str, Mapping[str, Sequence[str]]] = _module("perf_database").get_supported_databases()
+    databases = _databases()
     return {
         system: {engine: sorted(versions, key=_age) for engine, versions in sorted(engines.items()) if versions}
         for system, engines in sorted(databases.items())
@@ -510,7 +548,7 @@ def _measurements(asked: Mapping[str, Any], version: str) -> Any:
 
 def _offered_versions(asked: Mapping[str, Any]) -> Sequence[str]:
     """The versions that the SDK has for a system and a backend. Raises Refusal if it does not know one of those."""
-    systems: Mapping[str, Mapping[str, Sequence[str]]] = _module("perf_database").get_supported_databases()
+    systems = _databases()
     for field, name, known in (
         ("aic_system", asked["system"], systems),
         ("aic_backend", asked["backend"], systems.get(asked["system"], {})),
@@ -535,7 +573,7 @@ def _predictor(asked: Mapping[str, Any], database: Any) -> Predictor:
         except Exception as error:
             failures.append(_reason(error))
     where = f"{asked['backend']} {asked['version']} on {asked['system']}"
-    raise Refusal(f"aic_model_path: {json.dumps(asked['model'])} has no predictions for {where}: {failures[0]}")
+    raise NoPredictions(f"aic_model_path: {json.dumps(asked['model'])} has no predictions for {where}: {failures[0]}")
 
 
 def _compiled(asked: Mapping[str, Any], model: Any, database: Any) -> Predictor | None:

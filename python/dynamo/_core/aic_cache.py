@@ -29,7 +29,7 @@ _PACKAGE = "aiconfigurator"
 _DISTRIBUTIONS = (_PACKAGE, f"{_PACKAGE}-core")
 # Variables that may change what the SDK says, by the beginning of their names.
 _VARIABLES = ("AICONFIGURATOR", "AIC_", "DYNAMO_AIC_")
-_FORMAT = 1
+_FORMAT = 2
 _QUESTION, _PREDICTION = struct.Struct("<IIII"), struct.Struct("<16sd")
 # 24 MB; what is beyond it is asked again.
 _MOST_PREDICTIONS = 1_000_000

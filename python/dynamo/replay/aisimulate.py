@@ -178,6 +178,7 @@ class Conversion:
                 {"cached_prefix_tokens": "shared_prefix_ratio and num_prefix_groups share whole blocks of prompts"},
                 (0,),
             )
+            source.refuse({"images": "images, their encoders and their cache are not simulated"})
         for ours, theirs in zip(("input_tokens", "output_tokens"), lengths, strict=True):
             self.run[ours] = source.count(theirs, _REQUIRED)
         kinds = ("concurrency", "constant_rate", "poisson")

@@ -88,7 +88,7 @@ def of_beginning(
         late = _late(kind, limit, figures)
         if kind in ("ttft_ms", "e2e_latency_ms"):
             late += beginning.waiting(limit, figures)
-        if late > _allowed(statistic, total):
+        if late > allowed(statistic, total):
             far = f" by more than {100 * margin:g} %" if margin else ""
             return f"{bound}: at least {late:,} of {total:,.0f} are over it{far} by what has happened already"
     return ""
@@ -115,7 +115,7 @@ def _late(kind: str, limit: float, figures: Figures) -> int:
     return max(found, 0)
 
 
-def _allowed(statistic: str, total: float) -> float:
+def allowed(statistic: str, total: float) -> float:
     """How many of all values may be over a limit that the statistic keeps, at the most."""
     if statistic == "max":
         return 0

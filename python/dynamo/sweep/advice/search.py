@@ -5,6 +5,7 @@ Runs are points of sweeps, so they are kept and shared, and an interrupted searc
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from dynamo._core import values
-from dynamo.replay import run_trace_replay
+from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.sweep import sweep
-from dynamo.sweep.advice import bounds
+from dynamo.sweep.advice import bounds, longrun
 from dynamo.sweep.advice.candidates import Candidate
 from dynamo.sweep.advice.question import COST, FEWEST_GPUS, Question
 from dynamo.sweep.sla import bound_of
@@ -159,8 +160,10 @@ def _search(runner: Runner, candidates: Sequence[Candidate], found: Found, confi
         return
     whole = reference["figures"]
     arrivals = arrivals_ms(reference) if question.objective in (FEWEST_GPUS, COST) else []
+    if arrivals:
+        left = _keeps_up(runner, left, reference, found)
     by_name = {candidate.name: candidate for candidate in left}
-    best = _best(runner, by_name, list(found.whole), found, None, confirms)
+    best = _best(runner, by_name, [name for name in found.whole if name in by_name], found, None, confirms)
     for group in _groups(question, left):
         todo = [candidate for candidate in group if candidate.name not in found.whole]
         if best is not None and (reason := _beaten(question, group[0], best, whole)):
@@ -252,14 +255,9 @@ def _beaten(question: Question, candidate: Candidate, best: tuple[float, ...], w
 def _possible_alone(runner: Runner, candidates: Sequence[Candidate], found: Found) -> list[Candidate]:
     """The candidates whose engine can be had, and is fast enough for a request that has it for itself."""
     question = runner.question
-    run = {name: None for name in (*question.run, *_WORKLOAD) if name.startswith("trace") or name in _WORKLOAD}
-    one = {candidate.worker: candidate for candidate in candidates}
-    engines = [
-        candidate._replace(name=worker, rest={"num_workers": 1, "router_mode": "round_robin"})
-        for worker, candidate in one.items()
-    ]
+    engines = _workers(candidates)
     try:
-        points = runner.run(engines, {**run, **_ALONE})
+        points = runner.run(engines, {**_no_trace(question), **_ALONE})
     except ValueError as error:
         raise ValueError(values.brief(str(error)) if not str(error).startswith("run: ") else str(error)) from None
     out: dict[str, tuple[str, str]] = {}
@@ -272,6 +270,120 @@ def _possible_alone(runner: Runner, candidates: Sequence[Candidate], found: Foun
         if candidate.worker in out:
             found.out[candidate.name] = out[candidate.worker]
     return [candidate for candidate in candidates if candidate.worker not in out]
+
+
+def _workers(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """One worker of each kind, by the words for it."""
+    one = {candidate.worker: candidate for candidate in candidates}
+    alone = {"num_workers": 1, "router_mode": "round_robin"}
+    return [candidate._replace(name=worker, gpus=0, rest=alone) for worker, candidate in one.items()]
+
+
+def _no_trace(question: Question) -> dict[str, Any]:
+    """Takes the traffic out of a run."""
+    return {name: None for name in (*question.run, *_WORKLOAD) if name.startswith("trace") or name in _WORKLOAD}
+
+
+def _keeps_up(runner: Runner, candidates: Sequence[Candidate], reference: Point, found: Found) -> list[Candidate]:
+    """The candidates that may compute the prompts and hold the KV of the traffic, which arrives by the clock."""
+    question, rows = runner.question, rows_of(reference)
+    engines = {candidate.engine["engine.engine_type"]: candidate for candidate in candidates}
+    works = {engine: _work(question, candidate, rows) for engine, candidate in engines.items()}
+    able = _ability(runner, candidates)
+    left = []
+    for candidate in candidates:
+        work = works[candidate.engine["engine.engine_type"]]
+        why = None
+        if work is not None and candidate.name not in found.whole:
+            why = longrun.too_much(question.bounds, work, able[candidate.worker], candidate.pools)
+        if why is None:
+            left.append(candidate)
+        else:
+            found.out[candidate.name] = why
+    return left
+
+
+_MOST_BLOCKS = 4_000_000
+# What decides how much of a prompt an engine finds in its prefix cache.
+_CACHING = ("block_size", "enable_prefix_caching", "sglang", "kv_cache_groups", "model")
+
+
+def _work(question: Question, candidate: Candidate, rows: Sequence[Mapping[str, Any]]) -> longrun.Work | None:
+    """What the traffic needs of any deployment of an engine, by a run of one request after the other on a large one."""
+    shared = question.run["extra_engine_args"]
+    if "kv_cache_groups" in shared or "model" in shared:  # KV that is let go of while a request runs
+        return None
+    engine = {"engine_type": candidate.engine["engine.engine_type"], "scheduler": candidate.engine["engine.scheduler"]}
+    tokens = sum(row["input_length"] + row["output_length"] for row in rows)
+    run = {
+        **question.run,
+        "replay_concurrency": 1,
+        "num_workers": 1,
+        "extra_engine_args": {
+            **{name: shared[name] for name in _CACHING if name in shared},
+            **engine,
+            **{"timing_model": "fixed", "fixed_prefill_ms": 1, "fixed_decode_ms": 1},
+            "num_gpu_blocks": min(tokens, _MOST_BLOCKS),
+        },
+    }
+    files = run.pop("trace")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            report = run_trace_replay(files, capture_per_request=True, **run)
+        except ValueError:  # an engine that takes no such arguments, or has no room for a prompt
+            return None
+    if report["completed_requests"] != len(rows):
+        return None
+    return longrun.work_of(rows, list(report.per_request or []))
+
+
+def _ability(runner: Runner, candidates: Sequence[Candidate]) -> Mapping[str, longrun.Worker]:
+    """What one worker of each kind computes and holds at the most."""
+    question, engines = runner.question, _workers(candidates)
+    slack = bounds.SLACK + runner.margin
+    alone = runner.run(engines, {**_no_trace(question), **_ALONE})
+    bursts: dict[str, list[Mapping[str, float]]] = {engine.name: [] for engine in engines}
+    for prompt in longrun.PROMPTS:
+        groups: dict[str, list[Candidate]] = {}
+        for engine in engines:
+            limits = (engine.engine["engine.max_num_seqs"], _tokens(engine), _ranks(engine))
+            if (keys := longrun.burst(prompt, *limits)) is not None:
+                groups.setdefault(json.dumps(keys), []).append(engine)
+        for keys_text, members in groups.items():
+            points = runner.run(members, {**_no_trace(question), **json.loads(keys_text)})
+            for name, point in points.items():
+                if point["figures"].get("completed_requests") == point["figures"].get("num_requests", -1):
+                    bursts[name].append(point["figures"])
+    return {
+        name: longrun.Worker(
+            longrun.fastest(bursts[name], slack),
+            _pool_tokens(point),
+            point["figures"].get("min_itl_ms", 0) * (1 - slack),
+        )
+        for name, point in alone.items()
+    }
+
+
+def _tokens(candidate: Candidate) -> int:
+    """Prompt tokens of a pass."""
+    names = ("engine.max_num_batched_tokens", "engine.sglang.chunked_prefill_size")
+    return next(int(candidate.engine[name]) for name in names if name in candidate.engine)
+
+
+def _ranks(candidate: Candidate) -> int:
+    return int(candidate.engine.get("engine.dp_size", candidate.engine.get("engine.aic_attention_dp_size", 1)))
+
+
+def _pool_tokens(point: Point) -> float | None:
+    """The KV that a worker holds, None if it is not known."""
+    arguments = {name: value for name, value in point["arguments"].items() if name != "rows"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = run_synthetic_trace_replay(**arguments)["provenance"]
+    engine = made["arguments"]["extra_engine_args"]
+    blocks = engine.get("num_gpu_blocks") or made.get("estimated_gpu_blocks", {}).get("extra_engine_args")
+    return float(blocks * engine["block_size"]) if blocks and engine.get("block_size") else None
 
 
 def _reference(runner: Runner, candidates: Sequence[Candidate], found: Found) -> Point | None:

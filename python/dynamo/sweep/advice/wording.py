@@ -15,6 +15,8 @@ _HOW = {
     "beaten": "cannot be the answer",
     "beginning": "miss the SLA by the beginning of their run",
     "bound": "miss it with a single request",
+    "prefill": "compute prompts too slowly for the traffic in the long run",
+    "kv": "have too little room for the KV of the traffic in the long run",
     "rejected": "cannot be had",
     "failed": "failed",
     "infeasible": "cannot be had",
