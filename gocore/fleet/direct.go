@@ -6,16 +6,17 @@ import "dynosim/gocore/engine"
 // answer.
 type direct struct {
 	*Fleet
-	pool *Pool
+	pool  *Pool
+	given []int32 // by request: the number behind that of the worker that it was given to, or 0
 }
-
-var _ flow = (*direct)(nil)
 
 // send asks the router for a worker. The request may have to wait there, or before it.
 func (d *direct) send(id engine.RequestID, first bool) error {
 	if first {
 		d.meets(d.pool)
 	}
+	d.given = withRoom(d.given, id)
+	d.given[id] = 0
 	if d.pool.closed() {
 		d.pool.keep(action{id: id})
 		return nil
@@ -26,10 +27,18 @@ func (d *direct) send(id engine.RequestID, first bool) error {
 func (d *direct) resume(_ *Pool, a action) error { return d.send(a.id, false) }
 
 func (d *direct) assigned(p *Pool, i int, id engine.RequestID) {
-	if p.accepts(i, id) {
+	accepted := p.accepts(i, id)
+	if accepted || !p.over(id) {
+		d.given[id] = int32(i) + 1
+	}
+	if accepted {
 		d.receive(p, i, id)
 	}
 }
+
+func (d *direct) emitter(id engine.RequestID) int { return int(d.given[id]) - 1 }
+
+func (d *direct) needs(id engine.RequestID, _ *Pool, i int) bool { return d.emitter(id) == i }
 
 // receive hands a request to a worker.
 func (d *direct) receive(p *Pool, i int, id engine.RequestID) {
@@ -45,7 +54,6 @@ func (d *direct) receive(p *Pool, i int, id engine.RequestID) {
 // ended makes the end of a pass visible. A router that observes gets cache events first, then first and last tokens,
 // then rejections.
 func (d *direct) ended(p *Pool, i int, pass *engine.Pass) error {
-	d.shown(p, i, pass)
 	if !p.observes {
 		if err := d.endFinished(p, pass); err != nil {
 			return err
@@ -83,11 +91,11 @@ func (d *direct) unblock() (changed bool) {
 
 func (d *direct) done() bool { return d.pool.ready.empty() && !d.holds() }
 
-func (d *direct) recall(id engine.RequestID, worker int, forget func(p *Pool, i int)) error {
+func (d *direct) recall(id engine.RequestID, forget func(p *Pool, i int)) error {
 	d.pool.dropKept(id)
-	if worker >= 0 {
-		d.halt(d.pool, worker)
-		forget(d.pool, worker)
+	if i := d.emitter(id); i != unassigned {
+		d.halt(d.pool, i)
+		forget(d.pool, i)
 	} else {
 		d.left(id)
 	}
@@ -96,13 +104,11 @@ func (d *direct) recall(id engine.RequestID, worker int, forget func(p *Pool, i 
 
 // Nothing waits for a worker to be idle, and nothing is transferred.
 
-func (d *direct) equip(*Pool, int)                        {}
-func (d *direct) started(*Pool, int, *engine.Pass) error  { return nil }
-func (d *direct) idle(*Worker)                            {}
-func (d *direct) freed(*Pool, int)                        {}
-func (d *direct) act() (changed bool, err error)          { return false, nil }
-func (d *direct) transferred(engine.RequestID)            {}
-func (d *direct) transfers(engine.RequestID, int64) bool  { return false }
-func (d *direct) retime()                                 {}
-func (d *direct) decodeWorker(engine.RequestID) int       { return unassigned }
-func (d *direct) needs(engine.RequestID, *Pool, int) bool { return false }
+func (d *direct) equip(*Pool, int)                       {}
+func (d *direct) started(*Pool, int, *engine.Pass) error { return nil }
+func (d *direct) idle(*Worker)                           {}
+func (d *direct) freed(*Pool, int)                       {}
+func (d *direct) act() (changed bool, err error)         { return false, nil }
+func (d *direct) transferred(engine.RequestID)           {}
+func (d *direct) transfers(engine.RequestID, int64) bool { return false }
+func (d *direct) retime()                                {}

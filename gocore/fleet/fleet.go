@@ -394,7 +394,7 @@ func (f *Fleet) endPass(p *Pool, i int) error {
 	if f.Watcher != nil {
 		f.Watcher.PassEnded(p, i, pass)
 	}
-	if err := f.flow.ended(p, i, pass); err != nil {
+	if err := f.show(p, i, pass); err != nil {
 		return err
 	}
 	f.forgetWithdrawn(p, i)

@@ -25,7 +25,7 @@ type flow interface {
 	resume(p *Pool, a action) error
 	// started carries out what a pass that starts now asks for.
 	started(p *Pool, i int, pass *engine.Pass) error
-	// ended makes the end of a pass visible. The pass is empty at the end of a coast.
+	// ended makes visible what the end of a pass means for requests. The pass is empty at the end of a coast.
 	ended(p *Pool, i int, pass *engine.Pass) error
 	// left is called when a request is over, or was forgotten by the worker that it was taken back from.
 	left(id engine.RequestID)
@@ -44,8 +44,8 @@ type flow interface {
 	done() bool
 
 	// What faults need: see hooks.go.
-	recall(id engine.RequestID, worker int, forget func(p *Pool, i int)) error
-	decodeWorker(id engine.RequestID) int
+	recall(id engine.RequestID, forget func(p *Pool, i int)) error
+	emitter(id engine.RequestID) int
 	needs(id engine.RequestID, p *Pool, i int) bool
 }
 
@@ -62,7 +62,7 @@ var rules = map[engine.Handoff]func(*Fleet) flow{}
 // newFlow returns the way of requests through the pools of a fleet.
 func newFlow(f *Fleet) flow {
 	if len(f.pools) == 1 {
-		return &direct{Fleet: f, pool: f.pools[0]}
+		return &direct{Fleet: f, pool: f.pools[0], given: make([]int32, f.Requests)}
 	}
 	return rules[worker.Traits(f.Config.Pools[0].Args).Handoff](f)
 }
@@ -106,7 +106,7 @@ func (h *pair) left(id engine.RequestID) {
 
 func (h *pair) done() bool { return h.unfinished == 0 }
 
-func (h *pair) decodeWorker(id engine.RequestID) int { return int(h.passages[id].decode) }
+func (h *pair) emitter(id engine.RequestID) int { return int(h.passages[id].decode) }
 
 // route asks the router of a pool for a worker. What is to be done for the request is held back until a worker is active.
 func (h *pair) route(p *Pool, a action) error {
@@ -215,11 +215,12 @@ func (p *Pool) release() error {
 	return nil
 }
 
-// shown makes visible what blocks a pass has stored and removed, if anything sees that.
-func (f *Fleet) shown(p *Pool, i int, pass *engine.Pass) {
+// show makes the end of a pass visible: what blocks it has stored and removed, if anything sees that, and what it means for requests.
+func (f *Fleet) show(p *Pool, i int, pass *engine.Pass) error {
 	if (p.observes || f.Watcher != nil) && pass.KVEventsAtMs > pass.StartMs {
 		p.cacheChanged(i, pass.KVEvents)
 	}
+	return f.flow.ended(p, i, pass)
 }
 
 // prefilled tells the router of a pool of prefill workers which prompts a pass has computed.

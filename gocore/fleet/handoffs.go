@@ -309,7 +309,6 @@ func (h *handoffs) ended(p *Pool, i int, pass *engine.Pass) error {
 // endPrefill tells router and hand-offs what has come out of a pass of a prefill worker.
 func (h *handoffs) endPrefill(i int, pass *engine.Pass) error {
 	p := h.prefill
-	h.shown(p, i, pass)
 	if err := h.prefilled(p, pass); err != nil {
 		return err
 	}
@@ -332,7 +331,6 @@ func (h *handoffs) endPrefill(i int, pass *engine.Pass) error {
 // left are taken off the router's books, and reports the room afterwards.
 func (h *handoffs) endDecode(i int, pass *engine.Pass) error {
 	p := h.decode
-	h.shown(p, i, pass)
 	room, reserved := p.workers[i].destination.TryReserve()
 	if err := h.endFinished(p, pass); err != nil {
 		return err
@@ -369,7 +367,7 @@ func (h *handoffs) unblock() (changed bool) {
 	return changed
 }
 
-func (h *handoffs) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) error {
+func (h *handoffs) recall(id engine.RequestID, forget func(p *Pool, i int)) error {
 	h.endTransfer(id)
 	c := &h.states[id].coordinator
 	if !c.Done() {
@@ -379,7 +377,7 @@ func (h *handoffs) recall(id engine.RequestID, _ int, forget func(p *Pool, i int
 	if !c.Succeeded() { // it has failed by itself
 		return nil
 	}
-	i := h.decodeWorker(id)
+	i := h.emitter(id)
 	h.halt(h.decode, i)
 	forget(h.decode, i)
 	return h.cancel(h.decode, id)

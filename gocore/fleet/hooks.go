@@ -105,16 +105,15 @@ func (f *Fleet) SetFaults(faults Faults, hooks []*Hooks) {
 // Resend sends a new attempt of a request on its way.
 func (f *Fleet) Resend(id engine.RequestID) error { return f.flow.send(id, false) }
 
-// Recall takes a request back from routers and workers. worker is the one that it was given to, in a fleet with one
-// pool, or negative; forget has a worker forget it.
-func (f *Fleet) Recall(id engine.RequestID, worker int, forget func(p *Pool, i int)) error {
-	return f.flow.recall(id, worker, forget)
+// Recall takes a request back from routers and workers. forget has a worker forget it.
+func (f *Fleet) Recall(id engine.RequestID, forget func(p *Pool, i int)) error {
+	return f.flow.recall(id, forget)
 }
 
-// DecodeWorker returns the decode worker of a request, or a negative number.
-func (f *Fleet) DecodeWorker(id engine.RequestID) int { return f.flow.decodeWorker(id) }
+// Emitter returns the worker that emits the tokens of a request, or a negative number.
+func (f *Fleet) Emitter(id engine.RequestID) int { return f.flow.emitter(id) }
 
-// Needs reports whether a request ends if a worker of one of two pools is lost.
+// Needs reports whether a request ends if a worker is lost, which has answered for it until now.
 func (f *Fleet) Needs(id engine.RequestID, p *Pool, i int) bool { return f.flow.needs(id, p, i) }
 
 // LinksChanged makes transfers go on at the speed that their links have now.
@@ -169,7 +168,7 @@ func (p *Pool) Show(i int, pass *engine.Pass) error {
 			return err
 		}
 	}
-	return p.fleet.flow.ended(p, i, pass)
+	return p.fleet.show(p, i, pass)
 }
 
 // Learn tells the router what a worker has stored and removed.

@@ -61,12 +61,11 @@ func (f *Fleet) Happen() error {
 	}
 }
 
-// Withdraw takes a request back that has come to the fleet and is not over. worker is the one that it was given to, in
-// a fleet with one pool, or negative. Nothing more that it does is seen, and the world does not hear that it is over.
-// Its workers forget it as soon as they are idle.
-func (f *Fleet) Withdraw(id engine.RequestID, worker int) error {
+// Withdraw takes a request back that has come to the fleet and is not over. Nothing more that it does is seen, and [World.Over] is
+// not called. Its workers forget it as soon as they are idle.
+func (f *Fleet) Withdraw(id engine.RequestID) error {
 	f.withdrawn[id] = struct{}{}
-	return f.flow.recall(id, worker, func(p *Pool, i int) { f.takeBack(p, i, id) })
+	return f.flow.recall(id, func(p *Pool, i int) { f.takeBack(p, i, id) })
 }
 
 // takeBack has a worker forget a request as soon as it is idle.

@@ -87,6 +87,9 @@ func (p *Pool) start(i int) {
 // Worker returns a worker. It has no engine if it is gone or has not started.
 func (p *Pool) Worker(i int) *worker.Worker { return &p.workers[i].Worker }
 
+// Index returns the number of the pool: 1 for that of decode workers.
+func (p *Pool) Index() int { return p.index }
+
 // Len returns the number of workers that there have been, those that are starting included.
 func (p *Pool) Len() int { return len(p.workers) }
 

@@ -167,7 +167,7 @@ func (h *pulls) transferred(id engine.RequestID) {
 		return
 	}
 	s.loading = false
-	i := h.decodeWorker(id)
+	i := h.emitter(id)
 	h.endTransfer(id)
 	h.halt(h.decode, i)
 	if h.decode.over(id) {
@@ -240,7 +240,6 @@ func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 	if p == h.decode {
 		return h.endDecode(i, pass)
 	}
-	h.shown(p, i, pass)
 	if err := h.prefilled(p, pass); err != nil {
 		return err
 	}
@@ -262,7 +261,6 @@ func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 
 // endDecode ends requests. One that its decode worker can never run leaves its KV behind.
 func (h *pulls) endDecode(i int, pass *engine.Pass) error {
-	h.shown(h.decode, i, pass)
 	if err := h.endFinished(h.decode, pass); err != nil {
 		return err
 	}
@@ -295,7 +293,7 @@ func (h *pulls) act() (changed bool, err error) {
 }
 
 // recall takes a request back. A worker that loads its prompt goes on until it has it.
-func (h *pulls) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) error {
+func (h *pulls) recall(id engine.RequestID, forget func(p *Pool, i int)) error {
 	at, s := &h.passages[id], &h.states[id]
 	h.prefill.dropKept(id)
 	h.decode.dropKept(id)
@@ -351,7 +349,7 @@ func (h *pulls) abandon(id engine.RequestID) {
 	if s.landed {
 		return
 	}
-	i := h.decodeWorker(id)
+	i := h.emitter(id)
 	lost := i != unassigned && h.decode.workers[i].Engine == nil
 	noSource := h.prefill.workers[h.passages[id].prefill].Engine == nil
 	if noSource || lost {

@@ -59,7 +59,7 @@ func (f *faultRun) live(turn int32, id engine.RequestID) {
 
 // next makes a new attempt of a turn, whose client has tokens tokens.
 func (f *faultRun) next(turn int32, tokens int) engine.RequestID {
-	f.attempts = append(f.attempts, attempt{turn: turn, base: int32(tokens), worker: unassigned})
+	f.attempts = append(f.attempts, attempt{turn: turn, base: int32(tokens)})
 	return engine.RequestID(len(f.attempts) - 1)
 }
 
@@ -127,7 +127,7 @@ func (f *faultRun) has(turn int32) int {
 	tokens, goesOn := f.collector.Emitted(engine.RequestID(turn))
 	if live := f.turns[turn].live; goesOn && len(live) == 1 { // passes of a coast are not on record before its end
 		s := f.pools[len(f.pools)-1]
-		tokens += fleet.EndedBy(s.Worker(int(f.emitter(live[0]))).Coast, f.fleet.NowMs())
+		tokens += fleet.EndedBy(s.Worker(f.fleet.Emitter(live[0])).Coast, f.fleet.NowMs())
 	}
 	return tokens
 }

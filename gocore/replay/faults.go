@@ -95,7 +95,6 @@ type faultRun struct {
 type attempt struct {
 	turn     int32
 	base     int32 // tokens that the client had before; they are part of the prompt
-	worker   int32 // that it was given to, unassigned before; not used with two pools
 	over     bool
 	admitted bool
 }
@@ -154,7 +153,7 @@ func newFaultRun(r *run) {
 	turns := r.Workload.Len()
 	f.attempts, f.turns, f.trials = make([]attempt, turns), make([]turnState, turns), make([]report.Trials, turns)
 	for i := range turns {
-		f.attempts[i] = attempt{turn: int32(i), worker: unassigned}
+		f.attempts[i] = attempt{turn: int32(i)}
 		f.turns[i].begun = unassigned
 	}
 	r.collector.KeepTrials(f.trials)
@@ -200,25 +199,9 @@ func (f *faultRun) hooks(pool int) *fleet.Hooks {
 
 // recall takes an attempt that is over back from routers and workers.
 func (f *faultRun) recall(id engine.RequestID) error {
-	return f.fleet.Recall(id, int(f.attempts[id].worker), func(p *fleet.Pool, i int) {
-		f.forget(f.pools[slices.IndexFunc(f.pools, func(s *faultyPool) bool { return s.Pool == p })], i, id)
+	return f.fleet.Recall(id, func(p *fleet.Pool, i int) {
+		f.forget(f.pools[p.Index()], i, id)
 	})
-}
-
-// emitter returns the worker that emits the tokens of an attempt, if it has one.
-func (f *faultRun) emitter(id engine.RequestID) int {
-	if len(f.pools) > 1 {
-		return f.fleet.DecodeWorker(id)
-	}
-	return int(f.attempts[id].worker)
-}
-
-// needs reports whether an attempt ends if a worker of a pool is lost, which has answered for it until now.
-func (f *faultRun) needs(s *faultyPool, i int, id engine.RequestID) bool {
-	if len(f.pools) > 1 {
-		return f.fleet.Needs(id, s.Pool, i)
-	}
-	return f.attempts[id].worker == int32(i)
 }
 
 // request returns an attempt as engines get it: the tokens that the client has are part of the prompt.

@@ -217,11 +217,9 @@ func (f *faultRun) accepts(pool, i int, id engine.RequestID) bool {
 		f.lose(breakage{id: id, tokens: int(f.attempts[id].base), cause: "it was sent to a worker that was not there any more", refused: true, migrates: f.cfg.Rules == Rules16 || f.fleet.NowMs() < c.retryUntilMs, event: c.event, pool: pool, worker: i})
 		return false
 	case c.cut > 0:
-		f.attempts[id].worker = int32(i)
 		c.inbox = append(c.inbox, id)
 		return false
 	}
-	f.attempts[id].worker = int32(i)
 	return true
 }
 
@@ -255,7 +253,7 @@ func (f *faultRun) cancelDue(pool, i int) {
 func (f *faultRun) on(s *faultyPool, i int) (ids []engine.RequestID) {
 	for turn := range f.turns {
 		for _, id := range f.turns[turn].live {
-			if !f.attempts[id].over && f.needs(s, i, id) {
+			if !f.attempts[id].over && f.fleet.Needs(id, s.Pool, i) {
 				ids = append(ids, id)
 			}
 		}

@@ -198,7 +198,7 @@ func (c *Cluster) fail(err error) {
 // cancel withdraws a request, which its workers give up as soon as they are idle.
 func (c *Cluster) cancel(r *Request) {
 	if r.status == active && c.failure == nil {
-		c.fail(c.fleet.Withdraw(r.state.ID, int(r.workers[0])))
+		c.fail(c.fleet.Withdraw(r.state.ID))
 	}
 	r.status = over
 }

@@ -47,14 +47,6 @@ func (c *Cluster) about(id engine.RequestID) (router.Request, float64) {
 	return inside{c}.ForRouter(engine.Request{ID: id}), c.requests[id].sinceMs
 }
 
-// place returns the number of a pool.
-func place(p *fleet.Pool) int {
-	if p.Role == engine.Decode {
-		return 1
-	}
-	return 0
-}
-
 // worker returns a worker whose load may have changed.
 func (c *Cluster) worker(pool, i int) *watched {
 	w := &c.workers[pool][i]
@@ -95,19 +87,19 @@ func (c *Cluster) reporter(pool, i int) engine.Reporter {
 // Routed implements [fleet.Recorder].
 func (c inside) Routed(p *fleet.Pool, i int, id engine.RequestID, overlapTokens int) {
 	if r := c.requests[id]; c.hears(r) {
-		r.Sink.Routed(place(p), i, overlapTokens)
+		r.Sink.Routed(p.Index(), i, overlapTokens)
 	}
 }
 
 // Joined implements [fleet.Recorder].
 func (c inside) Joined(p *fleet.Pool, i int, id engine.RequestID) {
-	c.requests[id].workers[place(p)] = int32(i)
-	c.worker(place(p), i)
+	c.requests[id].workers[p.Index()] = int32(i)
+	c.worker(p.Index(), i)
 }
 
 // PassStarted implements [fleet.Recorder]: prompts begin to be computed.
 func (c inside) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
-	w := &c.workers[place(p)][i]
+	w := &c.workers[p.Index()][i]
 	c.fail(w.broken())
 	if c.config.Policies != nil {
 		c.fail(c.config.Policies.Err())
@@ -130,7 +122,7 @@ func (c inside) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 
 // PassEnded implements [fleet.Watcher]: tokens are there, or prompts.
 func (c inside) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
-	w := c.worker(place(p), i)
+	w := c.worker(p.Index(), i)
 	if p.Role == engine.Prefill {
 		for _, id := range pass.Held {
 			w.counts.Prompt += c.requests[id].PromptTokens
@@ -152,11 +144,11 @@ func (c inside) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
 
 // CacheChanged implements [fleet.Watcher]: it follows the cache of a worker.
 func (c inside) CacheChanged(p *fleet.Pool, i int, events []kvcache.Event) {
-	w := &c.workers[place(p)][i]
+	w := &c.workers[p.Index()][i]
 	c.apply(w.cached, events)
 	if c.told != nil {
 		if changes := c.told.changes(w.told, events); len(changes) > 0 {
-			c.config.CacheChanged(place(p), i, changes)
+			c.config.CacheChanged(p.Index(), i, changes)
 		}
 	}
 	for _, blocks := range w.named {
@@ -167,7 +159,7 @@ func (c inside) CacheChanged(p *fleet.Pool, i int, events []kvcache.Event) {
 }
 
 // Left implements [fleet.Recorder].
-func (c inside) Left(p *fleet.Pool, id engine.RequestID) { c.touch(place(p), id) }
+func (c inside) Left(p *fleet.Pool, id engine.RequestID) { c.touch(p.Index(), id) }
 
 // Step implements [fleet.Recorder].
 func (c inside) Step(id engine.RequestID, s fleet.Step) {
@@ -225,7 +217,7 @@ func (c inside) Stuck() (changed bool, err error) {
 		return false, nil
 	}
 	c.end(r, "the KV pool cannot hold this request beside the others")
-	return true, c.fleet.Withdraw(r.state.ID, int(r.workers[0]))
+	return true, c.fleet.Withdraw(r.state.ID)
 }
 
 // oldest returns the request to give up, nil if there is none.
