@@ -91,9 +91,10 @@ func (t *unitTable) find(unit uint64) *unitEntry {
 	}
 }
 
-// home spreads consecutive units over the table (Fibonacci hashing).
+// home returns where the entry of a unit belongs. Four consecutive units lie side by side, in one line of a processor's
+// cache, and these fours are spread over the table (Fibonacci hashing).
 func (t *unitTable) home(unit uint64) int {
-	return int(unit * 0x9E3779B97F4A7C15 >> t.shift)
+	return int(unit/4*0x9E3779B97F4A7C15>>t.shift)&^3 | int(unit%4)
 }
 
 // insert puts h at place i of the unit's list.
@@ -171,8 +172,9 @@ type match struct {
 
 // query is the room a search needs.
 type query struct {
-	alive []match // have everything so far, by ascending worker
+	alive []match // have all stretches so far, by ascending worker
 	ended []match
+	lists [][]holder // of the stretches that were looked up
 }
 
 // leading returns the workers that have the first block of a prompt, and how many leading blocks each of them has. A
@@ -182,52 +184,72 @@ func (t *unitTable) leading(q *query, prompt []stretch) []match {
 	if len(prompt) == 0 {
 		return nil
 	}
-	first := prompt[0]
-	for list := t.holders(first.unit); len(list) > 0; {
-		worker := list[0].worker
-		var have uint64
-		have, list = union(list, worker)
-		if n := first.leading(have); n > 0 {
-			q.alive = append(q.alive, match{worker, n})
+	q.lists = t.lookUp(q.lists[:0], prompt)
+	q.begin(prompt[0], q.lists[0])
+	for i := 1; i < len(prompt) && len(q.alive) > 0; i++ {
+		if i == len(q.lists) {
+			q.lists = t.lookUp(q.lists, prompt[i:])
 		}
-	}
-	total := first.leading(first.mask)
-	for _, s := range prompt[1:] {
-		q.endBelow(total)
-		if len(q.alive) == 0 {
-			break
-		}
-		q.extend(s, t.holders(s.unit))
-		total += s.leading(s.mask)
+		q.extend(prompt[i], q.lists[i])
 	}
 	q.ended = append(q.ended, q.alive...)
 	return q.ended
 }
 
-// endBelow keeps only those workers alive that have all of the total blocks so far.
-func (q *query) endBelow(total int32) {
-	kept := q.alive[:0]
-	for _, m := range q.alive {
-		if m.blocks == total {
+// lookUpAtOnce is how many stretches are looked up together: a processor then waits for their entries at the same time,
+// which matters once the table is larger than its cache.
+const lookUpAtOnce = 4
+
+// lookUp appends the holders of the next stretches of a prompt.
+func (t *unitTable) lookUp(dst [][]holder, prompt []stretch) [][]holder {
+	for _, s := range prompt[:min(lookUpAtOnce, len(prompt))] {
+		dst = append(dst, t.holders(s.unit))
+	}
+	return dst
+}
+
+// begin sorts the holders of the first stretch of a prompt into those that have all of it and those that have less.
+func (q *query) begin(s stretch, list []holder) {
+	whole := s.blocks()
+	for len(list) > 0 {
+		worker := list[0].worker
+		var have uint64
+		have, list = union(list, worker)
+		if n := s.leading(have); n == whole {
+			q.alive = append(q.alive, match{worker, n})
+		} else if n > 0 {
+			q.ended = append(q.ended, match{worker, n})
+		}
+	}
+}
+
+// extend adds the leading blocks of the next stretch, and keeps only those workers alive that have all of it. Those
+// without a holder, mostly far more than there are holders, are passed over in runs.
+func (q *query) extend(s stretch, list []holder) {
+	kept, rest, whole := q.alive[:0], q.alive, s.blocks()
+	for len(list) > 0 {
+		worker, i := list[0].worker, 0
+		for i < len(rest) && rest[i].worker < worker {
+			i++
+		}
+		q.ended, rest = append(q.ended, rest[:i]...), rest[i:]
+		if len(rest) == 0 {
+			break
+		}
+		var have uint64
+		have, list = union(list, worker)
+		if rest[0].worker != worker {
+			continue
+		}
+		m, n := rest[0], s.leading(have)
+		m.blocks, rest = m.blocks+n, rest[1:]
+		if n == whole {
 			kept = append(kept, m)
 		} else {
 			q.ended = append(q.ended, m)
 		}
 	}
-	q.alive = kept
-}
-
-// extend adds the leading blocks of a stretch for the workers that are still alive.
-func (q *query) extend(s stretch, list []holder) {
-	for i := range q.alive {
-		m := &q.alive[i]
-		for len(list) > 0 && list[0].worker < m.worker {
-			list = list[1:]
-		}
-		var have uint64
-		have, list = union(list, m.worker)
-		m.blocks += s.leading(have)
-	}
+	q.alive, q.ended = kept, append(q.ended, rest...)
 }
 
 // union joins the masks of worker, whose holders must come first if it has any, and returns the others behind them.
