@@ -31,14 +31,16 @@ type Wishes struct {
 	TickMs float64 // between two ticks, 0 for none
 	// MetricsMs above 0 has questions tell the loads of the last poll, at 0, 1, 2, ... times MetricsMs.
 	MetricsMs float64
+	Replicas  int // routers that get the requests in turn, see [AskedReplicas]; 0 is 1
 }
 
 // Question asks for the next decision. Requests that were kept before are known by their ids.
 type Question struct {
-	Stage string
-	AtMs  float64
-	Why   Occasion
-	New   *Request // the one that arrives now; nil for other occasions
+	Stage   string
+	Replica int // which of the replicas of a router asks, from 0
+	AtMs    float64
+	Why     Occasion
+	New     *Request // the one that arrives now; nil for other occasions
 	// Cached is how many leading blocks of the prompt of New workers have cached, by place; those without any are left
 	// out.
 	Cached []Cached
@@ -131,6 +133,7 @@ type Asked struct {
 	cached   []Cached
 	admitted []Admission
 	reports  *reported // nil for a router that counts its own requests
+	number   int       // among replicas
 }
 
 // place is where a request is, and whether its prompt is not computed yet.
@@ -193,24 +196,47 @@ func (a *Asked) Submit(r Request, nowMs float64) ([]Admission, error) {
 	return a.decide(Arrived, nowMs)
 }
 
+// begin lets the rule begin, once, and does what it wishes but for replicas.
+func (a *Asked) begin(nowMs float64) (Wishes, error) {
+	if a.begun {
+		return Wishes{}, nil
+	}
+	wishes, err := a.decider.Begin(a.pool)
+	if err != nil {
+		return Wishes{}, err
+	}
+	a.start(wishes, nowMs)
+	if wishes.MetricsMs > 0 {
+		shareReports([]*Asked{a}, wishes.MetricsMs)
+		a.reports.poll(nowMs)
+	}
+	return wishes, nil
+}
+
+// start notes that the rule has begun, and when it is asked next.
+func (a *Asked) start(wishes Wishes, nowMs float64) {
+	a.begun, a.tickMs = true, wishes.TickMs
+	if a.tickMs > 0 {
+		a.ticked = math.Floor(nowMs / a.tickMs)
+	}
+}
+
+// replica returns another router, number n, that asks the same rule and knows the same workers and caches.
+func (a *Asked) replica(o Options, n int) *Asked {
+	r := NewAsked(o)
+	r.number, r.begun, r.tickMs, r.ticked = n, a.begun, a.tickMs, a.ticked
+	r.setWorkers(a.workers)
+	r.kv.copyCaches(a.kv)
+	return r
+}
+
 // decide asks until everything is decided that can be.
 func (a *Asked) decide(why Occasion, nowMs float64) ([]Admission, error) {
 	fail := func(id int32, err error) ([]Admission, error) {
 		return a.admitted, &DecisionError{AtMs: nowMs, ID: id, Err: err}
 	}
-	if !a.begun {
-		wishes, err := a.decider.Begin(a.pool)
-		if err != nil {
-			return fail(-1, err)
-		}
-		a.begun, a.tickMs = true, wishes.TickMs
-		if wishes.MetricsMs > 0 {
-			a.reports = &reported{clock: PollClock{EveryMs: wishes.MetricsMs}, of: []*Asked{a}}
-			a.reports.poll(nowMs)
-		}
-		if a.tickMs > 0 {
-			a.ticked = math.Floor(nowMs / a.tickMs)
-		}
+	if _, err := a.begin(nowMs); err != nil {
+		return fail(-1, err)
 	}
 	for {
 		q := a.ask(why, nowMs)
@@ -235,7 +261,7 @@ func (a *Asked) decide(why Occasion, nowMs float64) ([]Admission, error) {
 // ask completes the question with what is known now.
 func (a *Asked) ask(why Occasion, nowMs float64) *Question {
 	q := &a.question
-	q.Stage, q.AtMs, q.Why, q.Left, q.Withdrawn, q.Workers = a.pool.Stage, nowMs, why, a.left, a.gone, nil
+	q.Stage, q.Replica, q.AtMs, q.Why, q.Left, q.Withdrawn, q.Workers = a.pool.Stage, a.number, nowMs, why, a.left, a.gone, nil
 	if q.New != nil {
 		q.Cached = a.cached
 	}
@@ -346,6 +372,11 @@ func (a *Asked) Apply(worker int, events []kvcache.Event) { a.kv.Apply(worker, e
 // SetWorkers implements [Elastic].
 func (a *Asked) SetWorkers(active []int, nowMs float64) ([]Admission, error) {
 	a.reports.poll(nowMs)
+	a.setWorkers(active)
+	return a.again(Freed, nowMs)
+}
+
+func (a *Asked) setWorkers(active []int) {
 	a.workers, a.changed = append(a.workers[:0], active...), true
 	if n := len(active); n > 0 {
 		a.kv.tracker.growTo(active[n-1] + 1)
@@ -353,7 +384,6 @@ func (a *Asked) SetWorkers(active []int, nowMs float64) ([]Admission, error) {
 			a.requests, a.queued = append(a.requests, 0), append(a.queued, 0)
 		}
 	}
-	return a.again(Freed, nowMs)
 }
 
 // Forget implements [Elastic].

@@ -115,3 +115,65 @@ func TestAskedKnowsCaches(t *testing.T) {
 		t.Errorf("%+v, %v; saw %v", got, err, seen)
 	}
 }
+
+// replicated decides for the worker with the fewest requests that it sees. Its second replica keeps requests when they
+// arrive.
+type replicated struct {
+	wishes Wishes
+	asked  []string
+	kept   int32
+}
+
+func (r *replicated) Begin(Pool) (Wishes, error) { return r.wishes, nil }
+
+func (r *replicated) Decide(q *Question) (Verdict, error) {
+	r.asked = append(r.asked, fmt.Sprint("replica ", q.Replica, " sees ", q.Requests, " and cached ", q.Cached))
+	id := r.kept
+	if q.New != nil {
+		id = q.New.ID
+	}
+	if q.Replica == 1 && q.Why == Arrived {
+		r.kept = id
+		return Verdict{}, nil
+	}
+	return Verdict{Decided: true, ID: id, Place: slices.Index(q.Requests, slices.Min(q.Requests))}, nil
+}
+
+// TestAskedReplicas: replicas get the requests in turn, know the workers and caches of before, and see their own
+// requests, or those of all at the last poll. One that keeps a request is asked again when one of the other ends.
+func TestAskedReplicas(t *testing.T) {
+	for _, c := range []struct {
+		wishes Wishes
+		want   []string
+	}{
+		{Wishes{Replicas: 2}, []string{
+			"replica 0 sees [0 0] and cached [{1 2}]", "replica 1 sees [0 0] and cached [{1 2}]",
+			"replica 0 sees [1 0] and cached [{1 2}]", "replica 1 sees [0 0] and cached []",
+		}},
+		{Wishes{Replicas: 2, MetricsMs: 1}, []string{
+			"replica 0 sees [0 0] and cached [{1 2}]", "replica 1 sees [1 0] and cached [{1 2}]",
+			"replica 0 sees [1 0] and cached [{1 2}]", "replica 1 sees [1 1] and cached []",
+		}},
+	} {
+		rule := &replicated{wishes: c.wishes}
+		r := NewAskedReplicas(Options{Workers: 1, BlockSize: 4, Blocks: 100, Decider: rule})
+		if _, err := r.SetWorkers([]int{0, 3}, 0); err != nil {
+			t.Fatal(err)
+		}
+		r.Apply(3, []kvcache.Event{{Blocks: []kvcache.BlockID{0, 1}}})
+		for id := range int32(3) {
+			if _, err := r.Submit(Request{ID: id, Prompt: twoBlocks(0), PromptTokens: 8}, float64(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.Waiting() != 1 {
+			t.Errorf("%d wait, want 1", r.Waiting())
+		}
+		if got, err := r.Free(0, 10); err != nil || len(got) != 1 || got[0].ID != 1 || got[0].WaitMs != 9 {
+			t.Errorf("request 1 is not sent when request 0 ends: %+v, %v", got, err)
+		}
+		if !slices.Equal(rule.asked, c.want) {
+			t.Errorf("%+v:\n%s\nwant\n%s", c.wishes, strings.Join(rule.asked, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"math/bits"
+	"slices"
 
 	"dynosim/gocore/kvcache"
 )
@@ -71,4 +72,26 @@ func (x *index) remove(worker int32, run stretch) {
 // overlaps returns how many leading blocks of a prompt each worker has cached; workers without any are left out.
 func (x *index) overlaps(q *query, prompt []stretch) []match {
 	return x.units.leading(q, prompt)
+}
+
+// clone returns an index with the same blocks.
+func (x *index) clone() index {
+	copied := *x
+	copied.units.entries = slices.Clone(x.units.entries)
+	copied.units.lists.sizes = slices.Clone(x.units.lists.sizes)
+	for i, size := range copied.units.lists.sizes {
+		copied.units.lists.sizes[i] = listSize{places: slices.Clone(size.places), spare: slices.Clone(size.spare)}
+	}
+	return copied
+}
+
+// copyCaches notes what another router knows of caches.
+func (k *KV) copyCaches(from *KV) {
+	k.index = from.index.clone()
+	for g := range from.beside.groups {
+		k.beside.groups[g] = from.beside.groups[g].clone()
+	}
+	if from.lower != nil {
+		k.lower = &lowerTiers{host: from.lower.host.clone(), shared: from.lower.shared.clone()}
+	}
 }

@@ -54,8 +54,12 @@ func (r *reported) loads(workers int) workerLoads {
 }
 
 // ShareReports has routers, replicas of each other, tell the loads that all of them make.
-func ShareReports(of []*Asked) {
-	r := &reported{of: of}
+func ShareReports(of []*Asked) { shareReports(of, 0) }
+
+// shareReports has routers tell the loads that all of them make: those of the last poll, or of this instant without an
+// interval.
+func shareReports(of []*Asked, everyMs float64) {
+	r := &reported{clock: PollClock{EveryMs: everyMs}, of: of}
 	for _, a := range of {
 		a.reports = r
 	}

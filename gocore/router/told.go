@@ -18,6 +18,8 @@ import (
 //	{"router":"","why":"begin","workers":16,"block_size":512,"blocks":16384}   the answer: {"tick_ms": 0.0}
 //	{"router":"","why":"arrived","now_ms":3.5,"new":{...},"requests":[...],"prefill_tokens":[...],"active_blocks":[...]}
 //
+// Questions of a second and further replica have its number, from 1, as "replica".
+//
 // An answer is empty if all requests that were asked for are kept, else the id of a request, the place of its worker
 // (-1 to refuse it), and 1 if there is more to ask for, with blanks between them. "failed" and an id, negative for
 // none, end the run: who answers knows why. So does the answer to "begin", which is no other then.
@@ -36,7 +38,7 @@ type Told struct {
 const IsThere = `{"router":"","why":"there"}`
 
 // AskedMode is the mode of routers that are a [Decider].
-var AskedMode = Mode{Name: "python", New: func(o Options) Router { return NewAsked(o) }, Asks: true}
+var AskedMode = Mode{Name: "python", New: func(o Options) Router { return NewAskedReplicas(o) }, Asks: true}
 
 // ErrTold ends a run whose router has failed.
 var ErrTold = errors.New("the router failed")
@@ -60,11 +62,12 @@ func (t *Told) Begin(pool Pool) (Wishes, error) {
 	o, err := strictjson.Decode(answer, strictjson.Schema{Fields: []strictjson.Field{
 		{Name: "tick_ms", Type: strictjson.Number{Max: math.MaxFloat64}, Default: 0.0},
 		{Name: "metrics_interval_ms", Type: strictjson.Number{Max: math.MaxFloat64}, Default: 0.0},
+		{Name: "router_replicas", Type: strictjson.Integer{Min: 1, Max: 4096}, Default: 1},
 	}})
 	if err != nil {
 		return Wishes{}, err
 	}
-	return Wishes{TickMs: o.Float("tick_ms"), MetricsMs: o.Float("metrics_interval_ms")}, nil
+	return Wishes{TickMs: o.Float("tick_ms"), MetricsMs: o.Float("metrics_interval_ms"), Replicas: o.Int("router_replicas")}, nil
 }
 
 var occasions = [...]string{Arrived: "arrived", Freed: "freed", Ticked: "ticked", More: "more", Ended: "ended"}
@@ -99,6 +102,9 @@ func parseVerdict(answer string) (Verdict, error) {
 func appendQuestion(dst []byte, q *Question) []byte {
 	dst = fmt.Appendf(dst, `{"router":%q,"why":%q,"now_ms":`, q.Stage, occasions[q.Why])
 	dst = appendReal(dst, q.AtMs)
+	if q.Replica > 0 {
+		dst = fmt.Appendf(dst, `,"replica":%d`, q.Replica)
+	}
 	if q.New != nil {
 		dst = appendArrival(append(dst, `,"new":{`...), q)
 	}

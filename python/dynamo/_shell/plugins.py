@@ -6,6 +6,7 @@ import array
 import importlib
 import importlib.metadata
 import importlib.util
+import operator
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,24 @@ class Answers:
 
 class WrongAnswer(Exception):
     """A rule has returned what cannot be carried out."""
+
+
+def index_of(returned: Any, count: int) -> int | None:
+    """Returns what a rule returned as an index below ``count``, None if it is none."""
+    if isinstance(returned, bool):
+        return None
+    try:
+        index = operator.index(returned)
+    except TypeError:
+        return None
+    return index if 0 <= index < count else None
+
+
+def described(option: str, given: object) -> str:
+    """Returns what reports call a rule: the text that names it, or the class of an object."""
+    if isinstance(given, str):
+        return values.text(option, given)
+    return f"object of {type(given).__module__}.{type(given).__qualname__}"
 
 
 def find(kind: Kind, text: str) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import copy
 import json
 import math
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, Protocol
@@ -148,26 +148,44 @@ class Hook(plugins.Answers):
     def __init__(self, routers: Sequence[object]) -> None:
         super().__init__()
         self._routers = [_checked(router) for router in routers]
-        self._pools: dict[tuple[str, str], _Pool] = {}
+        self._pools: dict[tuple[str, str, int], _Pool] = {}
+        self.exact = False
+        """Whether routers know all: they are not several, and see loads at once, whatever they say."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether a router does not know all: it polls, or has replicas."""
+        return any(_interval_ms(router) or _replicas(router) > 1 for router in self._routers)
 
     def answer(self, question: str) -> str:
         """The answer. What a router raises is kept, and the run ends with it."""
         asked = json.loads(question)
         stage = asked["router"]
-        place = (asked.get("of", ""), stage)
+        place = (asked.get("of", ""), stage, asked.get("replica", 0))
         try:
             if asked["why"] == "there":
                 return ""
             if asked["why"] == "begin":
-                router = self._router(asked)
-                workers = Workers(stage, asked["workers"], asked["block_size"], asked["blocks"])
-                self._pools[place] = _Pool(router, workers)
-                return json.dumps({"tick_ms": _tick_ms(router), "metrics_interval_ms": _interval_ms(router)})
+                return json.dumps(self._begin(asked))
             return self._pools[place].answer(asked)
         except BaseException as error:  # KeyboardInterrupt of the router, too, reaches the caller of the run
             self.failure = error
             pool = self._pools.get(place)
             return f"failed {-1 if pool is None or pool.at is None else pool.at.id}"
+
+    def _begin(self, asked: Mapping[str, Any]) -> dict[str, float]:
+        """Gives the router of a pool, and each copy of it, workers to know of; returns what it wishes."""
+        router, of, stage = self._router(asked), asked.get("of", ""), asked["router"]
+        copies = _copies(router, 1 if self.exact else _replicas(router))
+        for number, one in enumerate(copies):
+            workers = Workers(stage, asked["workers"], asked["block_size"], asked["blocks"])
+            self._pools[of, stage, number] = _Pool(one, workers)
+        interval_ms = 0.0 if self.exact else _interval_ms(router)
+        return {
+            "tick_ms": _tick_ms(router),
+            "metrics_interval_ms": interval_ms,
+            "router_replicas": len(copies),
+        }
 
     def _router(self, asked: Mapping[str, Any]) -> object:
         """The router of a pool that begins."""
@@ -273,14 +291,8 @@ def _index(chosen: object, workers: Workers) -> int:
                 "choose returned REJECT for a decode worker, want it when the prefill worker is chosen"
             )
         return -1
-    if type(chosen) is not bool:
-        try:
-            index = operator.index(chosen)  # type: ignore[arg-type]  # the check is the call
-        except TypeError:
-            pass
-        else:
-            if 0 <= index < len(workers):
-                return index
+    if (index := plugins.index_of(chosen, len(workers))) is not None:
+        return index
     raise plugins.WrongAnswer(
         f"choose returned {values.show(chosen)}, want an index from 0 to {len(workers) - 1}, None to keep the request"
         " waiting, or REJECT"
@@ -296,6 +308,25 @@ def _tick_ms(router: object) -> float:
 def _interval_ms(router: object) -> float:
     """The time between two looks at the loads of workers, 0 for a router that sees its own requests at once."""
     return _milliseconds(router, "metrics_interval_ms") or 0.0
+
+
+def _replicas(router: object) -> int:
+    """Returns how many routers there are, which get requests in turn."""
+    given = getattr(router, "router_replicas", None)
+    if given is None:
+        return 1
+    count = values.integer("router: router_replicas", given)
+    if not 1 <= count <= 4096:
+        raise ValueError(f"router: router_replicas: got {count}, want an integer from 1 to 4096")
+    return count
+
+
+def _copies(router: object, count: int) -> list[object]:
+    """Returns the router and copies of it, as it is before its first request."""
+    try:
+        return [router, *(copy.deepcopy(router) for _ in range(count - 1))]
+    except Exception as error:
+        raise plugins.WrongAnswer(f"router_replicas: the router cannot be copied: {error}") from error
 
 
 def _milliseconds(router: object, name: str) -> float | None:
@@ -319,6 +350,7 @@ def _checked(router: object) -> object:
             raise TypeError(f"router: {method}: got {values.show(getattr(router, method))}, want a method")
     _tick_ms(router)
     _interval_ms(router)
+    _replicas(router)
     return router
 
 
@@ -336,10 +368,8 @@ def hook_of(given: object) -> Hook | None:
 
 def described(given: object) -> str:
     """What reports call the parameter ``router``."""
-    if isinstance(given, str):
-        return values.text("router", given)
     routers = given if isinstance(given, list | tuple) else [given]
-    return " and ".join(f"object of {type(router).__module__}.{type(router).__qualname__}" for router in routers)
+    return " and ".join(plugins.described("router", router) for router in routers)
 
 
 def hook_for(config: Mapping[str, Any]) -> Hook | None:

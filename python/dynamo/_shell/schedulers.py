@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -134,16 +133,10 @@ class Hook(plugins.Answers):
         engine = self._engines.setdefault(place, Engine(*place))
         engine.now_ms = asked["now_ms"]
         chosen = self._rules[asked["why"]](among, engine)
-        if type(chosen) is not bool:
-            try:
-                index = operator.index(chosen)  # type: ignore[arg-type]  # the check is the call
-            except TypeError:
-                pass
-            else:
-                if 0 <= index < len(flat) // 6:
-                    return index
+        if (index := plugins.index_of(chosen, len(among))) is not None:
+            return index
         raise plugins.WrongAnswer(
-            f"{asked['why']} returned {values.show(chosen)}, want an index from 0 to {len(flat) // 6 - 1}"
+            f"{asked['why']} returned {values.show(chosen)}, want an index from 0 to {len(among) - 1}"
         )
 
 
@@ -154,9 +147,7 @@ def hook_of(given: Any) -> Hook | None:
 
 def described(given: object) -> str:
     """What reports call the parameter ``scheduler_policy``."""
-    if isinstance(given, str):
-        return values.text("scheduler_policy", given)
-    return f"object of {type(given).__module__}.{type(given).__qualname__}"
+    return plugins.described("scheduler_policy", given)
 
 
 def hook_for(config: Mapping[str, Any]) -> Hook | None:

@@ -112,10 +112,9 @@ def hook_of(given: Any) -> Hook | None:
 
 def described(given: object) -> str:
     """What reports call the parameter ``timing_model``."""
-    if isinstance(given, str):
-        return values.text("timing_model", given)
-    kind = given if hasattr(given, "__qualname__") else type(given)
-    return f"{kind.__module__}.{getattr(kind, '__qualname__', '')}"
+    if hasattr(given, "__qualname__"):  # a function
+        return f"{given.__module__}.{given.__qualname__}"
+    return plugins.described("timing_model", given).removeprefix("object of ")
 
 
 def hook_for(config: Mapping[str, Any]) -> Hook | None:

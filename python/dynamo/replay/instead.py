@@ -34,9 +34,9 @@ def bare(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in config.items() if name not in dropped}, "rows": False}
 
 
-def again(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the report of another run says under ``KEYS``."""
-    report = planned.run(config, None).report
+def again(config: Mapping[str, Any], rules: planned.Rules | None = None) -> dict[str, Any]:
+    """What the report of another run, with these rules, says under ``KEYS``."""
+    report = planned.run(config, None, rules=rules).report
     return {key: report[key] for key in KEYS}
 
 
