@@ -64,6 +64,12 @@ def test_page(browser: Any, tmp_path: Path, prefix: str, width: int) -> None:
         assert len(page.inner_text("#answer")) > 3
         page.locator("#requests tr td", has_text="length").first.wait_for()
         page.locator("#count", has_text="1").wait_for()
+        for chart, line in ("#rates", "tokens/s"), ("#ttfts", "SLA 200 ms"):
+            page.locator(f"{chart} svg text", has_text=line).first.wait_for()
+            page.locator(f"{chart} summary").click()
+            page.locator(f"{chart} table tbody td").first.wait_for(state="attached")
+        page.hover("#ttfts svg", position={"x": 150, "y": 60})
+        page.locator("#ttfts .tip", has_text="answers: ").wait_for()
         assert f"{s.url}{prefix}v1/chat/completions" in page.inner_text("#curl")
         assert '"max_tokens":7' in page.inner_text("#curl")
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -3,6 +3,7 @@ package openai
 import (
 	_ "embed"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,10 +15,18 @@ import (
 	"dynosim/gocore/server/deployment"
 )
 
+// What the page consists of: shared.css and shared.js are those of the pages of reports, sweeps and comparisons.
+var (
+	//go:embed page/page.html
+	pageFrame string
+	//go:embed page/shared.css
+	sharedStyle string
+	//go:embed page/shared.js
+	sharedScript string
+)
+
 // dashboardPage shows the state of the server in a browser. It asks for dashboard/state, whatever path the server is behind.
-//
-//go:embed page/page.html
-var dashboardPage []byte
+var dashboardPage = strings.NewReplacer("@@STYLE@@", sharedStyle, "@@SCRIPT@@", sharedScript).Replace(pageFrame)
 
 // keptRequests is how many of the last requests the page shows figures of.
 const keptRequests = 512
@@ -253,6 +262,6 @@ func (s *Server) root(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "+
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(dashboardPage)
+	_, _ = io.WriteString(w, dashboardPage)
 	return nil
 }
