@@ -23,24 +23,35 @@ const (
 	ColdStart   Kind = "cold_start"   // start-ups take Factor times as long
 )
 
-// kinds has a row for each kind: what its fault may say besides kind, at_ms, mtbf_s and target. A factor is never left
-// out.
+// area is what a kind of fault concerns.
+type area uint8
+
+const (
+	onWorkers  area = iota + 1 // workers themselves
+	onLinks                    // the link between two pools
+	onRouters                  // what routers learn of workers
+	onStartUps                 // start-ups of workers
+)
+
+// kinds has a row for each kind: what it concerns, and what its fault may say besides kind, at_ms, mtbf_s and target. A
+// factor is never left out.
 var kinds = []row{
-	{kind: Crash, keys: []string{"duration_ms", "mttr_s", "detection_ms"}},
-	{kind: Restart, keys: []string{"duration_ms", "mttr_s", "detection_ms", "drain"}},
-	{kind: Slow, keys: []string{"duration_ms", "mttr_s", "factor"}},
-	{kind: Pause, keys: []string{"duration_ms", "mttr_s"}},
-	{kind: Partition, keys: []string{"duration_ms", "mttr_s", "detection_ms"}},
-	{kind: LinkSlow, keys: []string{"duration_ms", "mttr_s", "factor"}},
-	{kind: LinkDown, keys: []string{"duration_ms", "mttr_s"}},
-	{kind: EventsLost, keys: []string{"duration_ms", "mttr_s"}},
-	{kind: RouterStale, keys: []string{"duration_ms", "mttr_s", "delay_ms"}},
-	{kind: ColdStart, keys: []string{"duration_ms", "mttr_s", "factor"}},
+	{kind: Crash, on: onWorkers, keys: []string{"duration_ms", "mttr_s", "detection_ms"}},
+	{kind: Restart, on: onWorkers, keys: []string{"duration_ms", "mttr_s", "detection_ms", "drain"}},
+	{kind: Slow, on: onWorkers, keys: []string{"duration_ms", "mttr_s", "factor"}},
+	{kind: Pause, on: onWorkers, keys: []string{"duration_ms", "mttr_s"}},
+	{kind: Partition, on: onWorkers, keys: []string{"duration_ms", "mttr_s", "detection_ms"}},
+	{kind: LinkSlow, on: onLinks, keys: []string{"duration_ms", "mttr_s", "factor"}},
+	{kind: LinkDown, on: onLinks, keys: []string{"duration_ms", "mttr_s"}},
+	{kind: EventsLost, on: onRouters, keys: []string{"duration_ms", "mttr_s"}},
+	{kind: RouterStale, on: onRouters, keys: []string{"duration_ms", "mttr_s", "delay_ms"}},
+	{kind: ColdStart, on: onStartUps, keys: []string{"duration_ms", "mttr_s", "factor"}},
 }
 
 // row is what a kind takes.
 type row struct {
 	kind Kind
+	on   area
 	keys []string
 }
 
@@ -116,14 +127,17 @@ func (f *Fault) Detection(ofRunMs float64) float64 {
 }
 
 // Links reports whether the fault concerns the link between two pools.
-func (f *Fault) Links() bool { return f.Kind == LinkSlow || f.Kind == LinkDown }
+func (f *Fault) Links() bool { return f.area() == onLinks }
 
 // OfWorkers reports whether the fault hits workers themselves, and not what is between them or what routers learn of
 // them.
-func (f *Fault) OfWorkers() bool {
-	switch f.Kind {
-	case Crash, Restart, Slow, Pause, Partition:
-		return true
+func (f *Fault) OfWorkers() bool { return f.area() == onWorkers }
+
+func (f *Fault) area() area {
+	for _, r := range kinds {
+		if r.kind == f.Kind {
+			return r.on
+		}
 	}
-	return false
+	return 0
 }

@@ -163,3 +163,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestAreas: every kind says what it concerns.
+func TestAreas(t *testing.T) {
+	for _, r := range kinds {
+		if r.on < onWorkers || r.on > onStartUps {
+			t.Errorf("%s concerns nothing that is known: %d", r.kind, r.on)
+		}
+	}
+}

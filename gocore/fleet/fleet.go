@@ -32,13 +32,15 @@ type Config struct {
 	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic] then,
 	// and every engine an [engine.Reporter].
 	Planner planner.Planner
-	// Sampler looks on at ticks of its own, beside a planner; nil for none. It leaves all workers alone.
+	// Sampler is a planner that only records figures at ticks of its own and never changes the number of workers; nil for
+	// none.
 	Sampler planner.Planner
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
 	// KVEventLagMs is how long after a change of a cache the routers learn of it; 0 for at once.
 	KVEventLagMs float64
-	// StopWhenStalled ends the run with [ErrStalled] at the first pass without effect.
+	// StopWhenStalled ends the run with [ErrStalled] at the first pass without effect, so that a caller that ran workers
+	// one by one can run all of them in one loop instead.
 	StopWhenStalled bool
 }
 
@@ -57,7 +59,7 @@ type World interface {
 	Prompt(id engine.RequestID) engine.Request
 	ForRouter(r engine.Request) router.Request
 	Name(id engine.RequestID) string
-	// Explain gives the request in an error of a router the name that messages use.
+	// Explain returns an error of a router with its request named as users know it.
 	Explain(err error) error
 
 	// BeforePass is called before each pass and each coast. An error ends the run.
@@ -89,9 +91,9 @@ type Fleet struct {
 	withdrawn map[engine.RequestID]struct{}
 	// keepers are the pools whose routers may keep requests.
 	keepers   []*Pool
-	idleTicks int // of routers, since anything else happened
-	// inOrder makes everything end that ends at an instant before passes start, and passes of the first pool start before
-	// others.
+	idleTicks int // timers of routers in a row without any progress
+	// inOrder is set by pulls.go: at each instant all passes and transfers that end are handled before passes start, and
+	// prefill workers start theirs before decode workers.
 	inOrder bool
 
 	nowMs  float64
@@ -102,7 +104,7 @@ type Fleet struct {
 	stepwise   bool // no worker may coast
 	tracksEnds bool // ends within coasts are tracked
 	innerEnds  innerEnds
-	nothing    engine.Pass
+	nothing    engine.Pass // an empty pass
 }
 
 // event is the end of a pass, a coast or a transfer.

@@ -216,6 +216,8 @@ func (f *faultRun) hitWorkers(n int, hit []target, lastsMs float64) error {
 			})
 		case faults.Partition:
 			f.cutOff(s, h.pool, h.worker, ft, event, lastsMs)
+		default:
+			err = unknownFault(ft)
 		}
 		if err != nil {
 			return err
@@ -477,15 +479,20 @@ func (f *faultRun) hitRange(n int, clock *faults.Clock, lastsMs float64) error {
 			f.cold = without(f.cold, ft)
 			return nil
 		})
-	default:
+	case faults.EventsLost, faults.RouterStale:
 		hit := f.targets(n, clock)
 		f.happened(n, hit, lastsMs)
 		for _, h := range hit {
 			f.muteEvents(ft, f.pools[h.pool], h.worker, untilMs)
 		}
+	default:
+		return unknownFault(ft)
 	}
 	return nil
 }
+
+// unknownFault returns the error for a kind that package faults lists and this file does not handle.
+func unknownFault(ft *faults.Fault) error { return fmt.Errorf("faults: %s is not simulated", ft.Kind) }
 
 // muteEvents makes what a router learns of a worker incomplete or late.
 func (f *faultRun) muteEvents(ft *faults.Fault, s *faultyPool, i int, untilMs float64) {

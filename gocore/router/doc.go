@@ -34,18 +34,19 @@
 // # Invariants
 //
 //   - active blocks of a worker = distinct blocks of its active requests; prefill tokens = sum of their prefill entries.
-//   - What a worker has cached is exactly what it stored and has not removed since, whatever became of parent blocks.
+//   - What a worker has cached is exactly what it stored and has not removed since. Blocks are independent: the removal
+//     of a block does not remove those that follow it in a prompt.
 //   - Same calls and same generator, same answers. Workers are visited by ascending id, and a decision draws at most one
 //     number: none when one worker alone is the cheapest, and none for a pinned request.
-//   - A decision costs the units of 64 blocks that its prompt touches, times the workers that share them. What is cached
-//     besides does not count. Up to 16 workers are priced one by one; of more, only those that have blocks of the prompt,
+//   - The processor time of a decision grows with the number of units of 64 blocks in the prompt, times the workers that
+//     have any of them, and not with the size of the index. Up to 16 workers are priced one by one; of more, only those that have blocks of the prompt,
 //     and a ranking by load finds the cheapest of the others (ranked.go says when that is exact).
 //
-// # Departures from the reference
+// # Departures from ai-dynamo
 //
 // Ties and draws come from a generator with a seed, and workers are visited in order, so that runs can be repeated. The
-// index is a set of blocks per worker; the reference keeps a tree, which drops more than was removed when a block goes
-// before its descendants, and then fails the run. An engine that removes what it does not have is counted, not fatal. A
+// index is a set of blocks per worker. ai-dynamo keeps a tree: it drops all descendants of a block that is removed
+// first, and a later removal of one of these fails its run. Here the removal of an unknown block is only counted. A
 // temperature too low for the softmax to be a number counts as 0.
 //
 // Read kv.go first, then cost.go and ranked.go, then tracker.go and index.go; both stand on units.go. queue.go orders

@@ -58,7 +58,7 @@ type Options struct {
 	// Estimate makes prefill load shrink while time passes. Nil leaves it whole until the prefill is done.
 	Estimate Estimate
 
-	// Decider decides for an [Asked] router of workers whose caches have room for Blocks blocks. Others need neither.
+	// Decider and Blocks, the number of blocks of a worker's cache, are for an [Asked] router, whose rule is in Python.
 	Decider Decider
 	Blocks  int
 

@@ -9,28 +9,33 @@
 //	admitWaiting   then the waiting queue from its head, while token budget, seats and blocks last; not in a pass that preempts
 //	deliver        every request whose tokens are all computed gets one more
 //
-// Without asynchronous scheduling both happen when the pass starts. With it, as a stock server runs, a pass is composed
-// while the one before it runs, so it does not know that one's tokens yet (RunPass).
+// The simulator knows the tokens of a pass beforehand. Without asynchronous scheduling RunPass therefore composes and
+// delivers at once, and the tokens are seen when the pass ends. With it, as a stock server runs, a pass is composed while
+// the one before it runs, so it does not know that one's tokens yet.
 //
 // With host memory below the pool (host_cache) offload.go stores prompts there and loads them back; package
-// kvcache/chunks has what is there and what goes first. A pass may then have to wait for copies before it starts, and
+// kvcache/chunks holds the contents of that memory and the order of eviction. A pass may then have to wait for copies before it starts, and
 // loading requests wait outside the queue.
 //
 // What differs from engines/mocker/vllm, with the rule's name in docs/agreement.md:
 //
-//   - At least one token of a request is always computed (R1): the block of its last token is not looked up.
-//   - Equal blocks are not merged (R2), and the block unused for longest is evicted first (R7): paged.LRUPool.
-//   - The block of a generated token is taken when the next pass is composed (R3), so a last token needs none (R4), and a
-//     pass never has to undo a token.
-//   - Blocks of generated tokens can be found after a preemption (R5).
-//   - A block is registered when its tokens have been computed, not before (R6).
+//   - R1: at least one token of a request is always computed, so the block with its last token is not looked up.
+//   - R2: equal blocks are not merged (paged.LRUPool).
+//   - R3: a generated token takes its block when the next pass is composed, so a pass never has to undo a token.
+//   - R4: the last token of a request takes no block, because of R3.
+//   - R5: blocks of generated tokens can be found after a preemption.
+//   - R6: a block is registered when its tokens have been computed, not before.
+//   - R7: the block that was unused for longest is evicted first (paged.LRUPool).
 //
 // Why this is a package of its own and not a set of policies in engines/mocker/vllm: the two engines take blocks at
 // different moments, which decides where preemption can happen, and with that the shape of every function between
 // RunPass and the pool. What they have in common is shared: the engine interface, the clock, the block table, the loops
 // that drive them.
 //
-// Read scheduler.go, then compose.go and batch.go in the order of a pass. sequence.go is the state of one request.
+// Read scheduler.go, then batch.go (compose, deliver) and compose.go (serveRunning, admitWaiting) in the order of a
+// pass. sequence.go is the state of one request. For models with several groups of layers groups.go, groupuse.go and
+// groupevents.go have what blocks each group needs, uses and reports. group.go, balance.go and experts.go run
+// data-parallel ranks in lockstep, and pull.go hands prompts from prefill to decode workers.
 // steady.go and coast.go are shortcuts for requests that merely decode; TestShortcuts and TestStepwise run every
 // workload with and without them. Package truth compares the engine with recorded runs of vLLM, and tests/truth with
 // vLLM itself.

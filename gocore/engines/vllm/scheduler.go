@@ -18,13 +18,13 @@ import (
 type Scheduler struct {
 	args       engineargs.Args
 	rules      engineargs.VLLMArgs
-	differs    release
+	differs    release // rules that changed between releases of vLLM
 	blockSize  int
 	blockShift uint
-	oddBlocks  bool // the block size is no power of two
-	prefills   bool // on a prefill worker, where decoding takes no time
-	handsOff   bool // on a prefill or decode worker
-	groups     groups
+	oddBlocks  bool   // the block size is no power of two
+	prefills   bool   // on a prefill worker, where decoding takes no time
+	handsOff   bool   // on a prefill or decode worker
+	groups     groups // KV cache groups: layers that keep their KV alike
 	clock      timing.Clock
 	trace      func(engine.CacheTrace)
 	shapes     func(engine.Shape)
@@ -34,7 +34,7 @@ type Scheduler struct {
 	running    []*sequence    // in admission order
 	added      int            // requests so far
 	admissions int            // so far
-	namer      *kvcache.Namer // shared by the ranks of a Group
+	namer      *kvcache.Namer // shared by the data-parallel ranks of a Group
 	// headWaits tells that the head of the waiting queue has no room, and will not have any until a request releases
 	// blocks or registers one that others can find.
 	headWaits bool
@@ -60,10 +60,10 @@ type Scheduler struct {
 	work           engine.Phases // of the last pass, if reporting
 
 	offload    *offload // nil without a tier of host memory
-	tierEvents bool     // it is published to routers, too
-	tierNames  bool     // events are to tell whose names it needs
+	tierEvents bool     // changes of host memory are reported to routers
+	tierNames  bool     // events say which blocks of host memory keep their names
 
-	newStates      []kvcache.BlockID // of linear attention, registered in their groups since the composition began
+	newStates      []kvcache.BlockID // blocks of linear attention that were registered during this composition
 	ids            []kvcache.BlockID // scratch
 	stay           []int             // scratch
 	coastEnds      []float64         // scratch
