@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 		`[]`:                                     "got [], want a JSON object",
 		`{"format": "x"}`:                        `format: got "x", want one of dynosim-calibration/1`,
 		entry(`"level": "rack"`):                 `entries[0].level: got "rack", want one of model, kin, gpu, engine`,
-		entry(`"level": "gpu", "size": 1`):       `unknown field "entries[0].size", want one of 12`,
+		entry(`"level": "gpu", "size": 1`):       `unknown field "entries[0].size", want one of 13`,
 		entry(`"level": "gpu"`) + `{}`:           "line 1 column 102: unexpected text after the object",
 		entry(`"level": "gpu", "kv_tokens": -1`): "entries[0].kv_tokens: got -1, want an integer >= 0",
 		entry(`"level": "gpu", "knobs": {"decode_scale": 0}`):                "entries[0].knobs.decode_scale: got 0, want a finite number > 0 and <= 1000",
@@ -185,6 +185,24 @@ func TestRefused(t *testing.T) {
 		if _, err := Parse([]byte(in)); err == nil || !strings.HasPrefix(err.Error(), "not a calibration profile: "+want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", in, err, want)
 		}
+	}
+}
+
+// TestHeldOutError: the error that a fit has found of runs that it had not seen is that of its entry.
+func TestHeldOutError(t *testing.T) {
+	entry := func(members string) string {
+		return `{"format": "dynosim-calibration/1", "entries": [{"engine": "vllm", "timing": "aic", "level": "model", "scheduler": "vllm"` + members + `}]}`
+	}
+	profile, err := Parse([]byte(entry(`, "held_out_error": {"ttft": 0.03, "tpot": 0.011, "measurements": 6}`)))
+	if want := (Error{0.03, 0.011, 6, "vllm"}); err != nil || profile.Entries[0].Error == nil || *profile.Entries[0].Error != want {
+		t.Errorf("got %+v, %v, want %+v", profile.Entries, err, want)
+	}
+	if profile, err := Parse([]byte(entry(""))); err != nil || profile.Entries[0].Error != nil {
+		t.Errorf("without one: got %+v, %v", profile.Entries, err)
+	}
+	const want = "not a calibration profile: entries[0].held_out_error.tpot: got nothing, want a finite number from 0 to 1e+09"
+	if _, err := Parse([]byte(entry(`, "held_out_error": {"ttft": 0.03}`))); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -42,6 +42,8 @@ type Entry struct {
 	Knobs map[string]float64 // those that were fitted, by name; see engineargs.Knobs
 	// KVTokens is the size of the KV pool of the engine that was measured, in tokens; 0 if that is not known.
 	KVTokens int
+	// Error is what a fit of one configuration found of its runs, each predicted by a fit to the others; nil if it did not.
+	Error *Error
 }
 
 //go:embed shipped/profile.json
@@ -74,6 +76,11 @@ func schema() strictjson.Schema {
 			{Name: "measurements", Type: count}, {Name: "note", Type: text},
 			{Name: "pass_time", Type: strictjson.Enum{Choices: []string{"separate", "fused"}}},
 			{Name: "knobs", Type: strictjson.Nested{Fields: fitted}}, {Name: "kv_tokens", Type: count},
+			{Name: "held_out_error", Type: strictjson.Nested{Fields: []strictjson.Field{
+				{Name: "ttft", Type: strictjson.Number{Max: 1e9}, Required: true, NotNull: true},
+				{Name: "tpot", Type: strictjson.Number{Max: 1e9}, Required: true, NotNull: true},
+				{Name: "measurements", Type: count},
+			}}},
 		}}},
 		{Name: "factors", Type: strictjson.Objects{Fields: []strictjson.Field{
 			{Name: "engine", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
@@ -100,6 +107,9 @@ func Parse(text []byte) (p Profile, err error) {
 			Measurements: e.Int("measurements"), Note: e.Text("note"), Fused: e.Text("pass_time") == "fused", KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{},
 		}
 		readKnobs(e, entry.Knobs)
+		if off := e.Object("held_out_error"); off != nil {
+			entry.Error = &Error{TTFT: off.Float("ttft"), TPOT: off.Float("tpot"), Measurements: off.Int("measurements"), Scheduler: entry.Scheduler}
+		}
 		p.Entries = append(p.Entries, entry)
 	}
 	for _, f := range o.Objects("factors") {

@@ -107,6 +107,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		if place := profile.Choose(key); place >= 0 {
 			entry := &profile.Entries[place]
 			used.Level, used.Measurements = entry.Level, entry.Measurements
+			d.Error = entry.Error
 			if d.Precision != entry.Precision {
 				used.Precision = entry.Precision
 			}
@@ -117,6 +118,9 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		d.Knobs = calibrated.Knobs != (engineargs.Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1})
 	} else {
 		d.Knobs = slices.ContainsFunc(ownKnobs, given.Given.Has)
+	}
+	if d.Knobs || d.Speedup != nil {
+		d.Error = nil
 	}
 	// Ranks in lockstep were never compared with measurements.
 	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs && d.Speedup == nil && !ranks {

@@ -13,11 +13,13 @@ from dynamo.calibrate.fit import Fit, fit
 from dynamo.calibrate.folds import tells
 from dynamo.calibrate.knobs import NEUTRAL
 from dynamo.calibrate.response import Response, design, is_closed, response
+from dynamo.calibrate.scale import fit_scale
 from dynamo.calibrate.subject import subjects
 from dynamo.calibrate.targets import Part
 from dynamo.calibrate.trials import Memory, OnTrial, Task, Trial, run_all
 from dynamo.validate.mapping import Rules, replay_of
 from dynamo.validate.measurement import Measurement, Refusal, Replay
+from dynamo.validate.scores import METRICS
 
 # How often the formula of an open loop is made anew around its last fit.
 _ROUNDS = 8
@@ -30,10 +32,12 @@ class Options:
     Attributes:
         rules: How measurements are replayed.
         folds: Into how many parts configurations are split for the score on what was held out; 0 holds nothing out.
+            Runs of one configuration are held out one by one instead.
         part: Which requests of runs with single requests the fit sees.
         jobs: Processes.
         memory: File in which replays are kept, so that an interrupted calibration goes on; None keeps none.
         on_trial, on_step: Called with how much is done, and with what comes next in words.
+        single_scale: Whether one factor on all durations is fitted, and nothing else.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -43,6 +47,7 @@ class Options:
     memory: str | None = None
     on_trial: OnTrial | None = None
     on_step: Callable[[str], object] = lambda step: None
+    single_scale: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,18 @@ class Calibration:
 
     def profile(self, about: Mapping[str, Any], kv_tokens: int = 0) -> dict[str, Any]:
         """The profile, as ``profile.write`` takes it."""
-        return profile.build(self.fit, tells(self.responses), about, kv_tokens)
+        return profile.build(self.fit, tells(self.responses), about, kv_tokens, self.error_of_runs)
+
+    @property
+    def error_of_runs(self) -> dict[str, float] | None:
+        """The median errors of runs that were held out one by one; None if configurations were, or nothing was."""
+        if not self.held or not folds.by_run(self.replays):
+            return None
+        score = folds.score(self.replays, self.after)
+        if score is None:
+            return None
+        medians = {metric: round(score.median[metric] / 100, 4) for metric in METRICS}
+        return {**medians, "measurements": score.count}
 
     def fold_profiles(self, about: Mapping[str, Any], kv_tokens: int = 0) -> list[dict[str, Any]]:
         """For each fold, the profile that has not seen its configurations (``folds.fold_of`` tells which they are)."""
@@ -110,11 +126,13 @@ def calibrate(measurements: Sequence[Measurement], options: Options = Options())
         raise Refusal("; ".join(refused) or "there are no measurements")
     options.on_step("fitting")
     before = [r.value(NEUTRAL) for r in responses]  # closed loops: exactly that
-    responses, fitted = _settled(responses, run)
+    fitter = fit_scale if options.single_scale else fit
+    responses, fitted = _settled(responses, run, fitter)
     if not options.folds:
         return Calibration(fitted, responses, before, refused=refused)
-    options.on_step(f"holding out configurations in {options.folds} folds")
-    without = folds.fits(responses, options.folds)
+    runs = folds.by_run([r.replay for r in responses])
+    options.on_step("holding out each run" if runs else f"holding out configurations in {options.folds} folds")
+    without = folds.fits(responses, options.folds, fitter)
     held = folds.held_out(responses, without)
     options.on_step("replaying what was held out")
     after = [trials[0] for trials in run(folds.tasks_of(held))]
@@ -143,7 +161,7 @@ def _as_one_forward(replay: Replay) -> Replay:
 
 
 def _settled(
-    responses: list[Response], run: Callable[[Sequence[Task]], list[list[Trial]]]
+    responses: list[Response], run: Callable[[Sequence[Task]], list[list[Trial]]], fit: folds.Fitter
 ) -> tuple[list[Response], Fit]:
     """Fits, and for open loops makes the formulas anew around the fit, a few times: the best of these fits is returned.
 

@@ -133,7 +133,7 @@ class Fit:
         for response in responses:
             found = self.values(response.subject)
             assert found is not None, "every response has been fitted"
-            total += float(np.sum(_softened(_errors(response, np.exp(found))) ** 2))
+            total += misfit_of(response, np.exp(found))
         return total
 
 
@@ -148,6 +148,11 @@ def fit(responses: Sequence[Response]) -> Fit:
         factors |= by
         departure += far
     return Fit(estimates, departure, factors)
+
+
+def misfit_of(response: Response, values: Vector) -> float:
+    """How far a measurement is from its simulation with these knobs, as a sum of squares."""
+    return float(np.sum(_softened(_errors(response, values)) ** 2))
 
 
 def _hides(replay: Replay) -> bool:

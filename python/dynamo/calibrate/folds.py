@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from dynamo.validate.measurement import Replay
 from dynamo.validate.scores import METRICS
 
 _RESAMPLES = 500
+# Two runs leave one to fit, which tells nothing about loads.
+_LEAST_RUNS = 3
+_MOST_ALONE = 12
+
+
+Fitter: TypeAlias = Callable[[Sequence[Response]], Fit]
 
 
 class Held(NamedTuple):
@@ -37,6 +43,19 @@ def fold_of(configuration: str, folds: int) -> int:
     return int(hashlib.sha256(configuration.encode()).hexdigest(), 16) % folds
 
 
+def by_run(replays: Sequence[Replay]) -> bool:
+    """Whether runs are held out instead of configurations: all are of one."""
+    return len({replay.measurement.configuration for replay in replays}) == 1 and len(replays) >= _LEAST_RUNS
+
+
+def places(replays: Sequence[Replay], folds: int) -> list[int]:
+    """The fold that holds each replay out. Runs of one configuration are held out one by one if they are few."""
+    if not by_run(replays):
+        return [fold_of(replay.measurement.configuration, folds) for replay in replays]
+    count = len(replays) if len(replays) <= _MOST_ALONE else folds
+    return [place % count for place in range(len(replays))]
+
+
 class Fold(NamedTuple):
     """A fit without the configurations of a fold, and the responses that it was made from."""
 
@@ -44,12 +63,14 @@ class Fold(NamedTuple):
     responses: Sequence[Response]
 
 
-def fits(responses: Sequence[Response], folds: int) -> list[Fold]:
+def fits(responses: Sequence[Response], folds: int, fit: Fitter = fit) -> list[Fold]:
     """For each fold, a fit to the responses of all others that tell something about knobs."""
-    telling = tells(responses)
+    telling = {id(r) for r in tells(responses)}
+    replays = [r.replay for r in responses]
+    held = places(replays, folds)
     found = []
-    for fold in range(folds):
-        others = [r for r in telling if fold_of(r.replay.measurement.configuration, folds) != fold]
+    for fold in range(1 + max(held) if by_run(replays) else folds):
+        others = [r for r, place in zip(responses, held, strict=True) if id(r) in telling and place != fold]
         found.append(Fold(fit(others), others))
     return found
 
@@ -59,8 +80,8 @@ def held_out(responses: Sequence[Response], without: Sequence[Fold]) -> list[Hel
     replays = [r.replay for r in responses]
     choices = [profile.chosen(fold.fit, fold.responses, replays) for fold in without]
     found = []
-    for place, r in enumerate(responses):
-        choice = choices[fold_of(r.replay.measurement.configuration, len(without))][place]
+    for place, (r, fold) in enumerate(zip(responses, places(replays, len(without)), strict=True)):
+        choice = choices[fold][place]
         known = (choice.knobs, choice.level) if choice else (None, "")
         found.append(Held(r.replay, r.part, *known))
     return found
@@ -82,20 +103,25 @@ class Score:
 
 
 def score(replays: Sequence[Replay], trials: Sequence[Trial], part: Part = targets.WHOLE) -> Score | None:
-    """The errors of trials; None if there are none. Intervals come from drawing configurations anew."""
+    """The errors of trials; None if there are none. Intervals come from drawing configurations anew.
+
+    Runs are drawn where all are of one configuration.
+    """
     rows: list[dict[str, float]] = []
-    places: dict[str, list[int]] = {}
+    clusters: dict[str, list[int]] = {}
+    alone = by_run(replays)
     for replay, trial in zip(replays, trials, strict=True):
         if isinstance(trial, str):
             continue
         measured = targets.measured(replay.measurement, part)
         row = {m: float(abs(trial[m][0] / measured[m][0] - 1) * 100) for m in METRICS if len(measured[m])}
-        places.setdefault(replay.measurement.configuration, []).append(len(rows))
+        name = replay.measurement.id if alone else replay.measurement.configuration
+        clusters.setdefault(name, []).append(len(rows))
         rows.append(row)
     if not rows:
         return None
     sizes = {m: np.array([row.get(m, np.nan) for row in rows]) for m in METRICS}
-    draws = _draws(list(places.values()))
+    draws = _draws(list(clusters.values()))
     return Score(
         len(rows),
         {m: float(np.nanmedian(sizes[m])) for m in METRICS},

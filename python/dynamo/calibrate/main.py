@@ -42,6 +42,7 @@ def _run(given: argparse.Namespace) -> int:
     part = Part(0.0, given.fit_first)
     options = calibration.Options(
         rules=mapping.Rules(given.scheduler == "engine", engine),
+        single_scale=given.single_scale,
         folds=given.folds if given.fit_first == 1 else 0,
         part=part,
         jobs=given.jobs or cores(),
@@ -99,7 +100,7 @@ def _hashes(paths: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _said(given: argparse.Namespace) -> dict[str, object]:
-    kept = ("scheduler", "engine", "folds", "fit_first")
+    kept = ("scheduler", "engine", "folds", "fit_first", *(("single_scale",) if given.single_scale else ()))
     return {name: getattr(given, name) for name in kept if getattr(given, name) is not None}
 
 
@@ -119,7 +120,8 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=5,
         metavar="N",
-        help="hold configurations out in this many folds, and score on them (default 5; 0: none)",
+        help="hold configurations out in this many folds, and score on them (default 5; 0: none);"
+        " runs of one configuration are held out one by one",
     )
     parser.add_argument(
         "--fold-profiles",
@@ -132,6 +134,11 @@ def _parser() -> argparse.ArgumentParser:
         default=1.0,
         metavar="SHARE",
         help="of runs with single requests, fit the first share and score the rest (default 1: all, in folds)",
+    )
+    parser.add_argument(
+        "--single-scale",
+        action="store_true",
+        help="fit one factor on all durations, and nothing else: for three runs of a card that is slower as a whole",
     )
     parser.add_argument("--kv-from", metavar="FILE", help="log or /metrics of the engine, for the size of its KV pool")
     parser.add_argument("--resume", metavar="FILE", help="keep replays in this file, and take those that it has")

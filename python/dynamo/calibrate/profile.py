@@ -18,10 +18,16 @@ from dynamo.validate.measurement import Measurement, Replay
 
 FORMAT = "dynosim-calibration/1"
 # Less than any knob that has an effect.
-_LEAST = 0.02
+LEAST = 0.02
 
 
-def build(fit: Fit, responses: Sequence[Response], about: Mapping[str, Any], kv_tokens: int = 0) -> dict[str, Any]:
+def build(
+    fit: Fit,
+    responses: Sequence[Response],
+    about: Mapping[str, Any],
+    kv_tokens: int = 0,
+    error: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
     """A profile with an entry for each estimate, in their order.
 
     Args:
@@ -29,8 +35,12 @@ def build(fit: Fit, responses: Sequence[Response], about: Mapping[str, Any], kv_
         responses: Those that it was fitted to.
         about: How it was made, for people.
         kv_tokens: Size of the KV pool that was measured; 0 if that is not known.
+        error: What was measured of runs that were held out, which is to be expected of the model that was measured.
     """
     entries = [_entry(estimate, _members(estimate, responses), kv_tokens) for estimate in fit.estimates.values()]
+    for entry in entries:
+        if error and entry["level"] == "model":
+            entry["held_out_error"] = dict(error)
     factors = [_factor(key, values, rows, responses) for key, (values, rows) in sorted(fit.factors.items())]
     return {"format": FORMAT, "fit": dict(about), "entries": entries, **({"factors": factors} if factors else {})}
 
@@ -101,7 +111,7 @@ def _factor(key: FactorKey, values: Vector, rows: int, responses: Sequence[Respo
 
 def _shown(values: Sequence[float]) -> dict[str, float]:
     """Knobs as engine arguments, without those of next to no effect: engines hide them."""
-    return {name: value for name, value in engine_arguments(values).items() if value >= _LEAST}
+    return {name: value for name, value in engine_arguments(values).items() if value >= LEAST}
 
 
 def _model(engine: Mapping[str, Any], measurement: Measurement) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamo.calibrate import folds, targets
+from dynamo.calibrate import folds, profile, targets
 from dynamo.calibrate.advice import advice
 from dynamo.calibrate.calibration import Calibration
 from dynamo.calibrate.knobs import KNOBS, engine_arguments
@@ -24,6 +24,8 @@ def as_text(found: Calibration, part: Part = targets.WHOLE) -> str:
     lines += [f"  {count} refused: {reason}" for reason, count in sorted(found.refused.items())]
     if found.held:
         lines += ["", *_held_out(found)]
+    if error := found.error_of_runs:
+        lines += ["", _expected(error)]
     if part != targets.WHOLE:
         lines += ["", *_rest(found, part)]
     lines += ["", *_knobs(found)]
@@ -33,12 +35,22 @@ def as_text(found: Calibration, part: Part = targets.WHOLE) -> str:
 
 
 def _held_out(found: Calibration) -> Iterator[str]:
-    yield "Error of means, %: median [90 % interval], mean; after: with knobs fitted to other configurations"
+    others = "runs" if folds.by_run(found.replays) else "configurations"
+    yield f"Error of means, %: median [90 % interval], mean; after: with knobs fitted to other {others}"
     yield f"{'':34} {'rows':>5}   {'TTFT before':>13}   {'after':>27}   {'TPOT before':>13}   {'after':>27}"
     for engine, rows, some in _rows(found):
         yield from _line(engine, found, rows)
         if some:
             yield from _line(f"{engine}, those that tell", found, some)
+
+
+def _expected(error: Mapping[str, float]) -> str:
+    """The promise of the profile, which reports repeat."""
+    ttft, tpot = (100 * error[metric] for metric in METRICS)
+    return (
+        f"Expected error of loads like these: TTFT {ttft:.0f} %, TPOT {tpot:.0f} % ({error['measurements']:.0f} runs,"
+        " each predicted by a fit to the others, median)"
+    )
 
 
 def _rows(found: Calibration) -> Iterator[tuple[str, list[int], list[int]]]:
@@ -104,7 +116,7 @@ def _knobs(found: Calibration) -> Iterator[str]:
     for estimate in found.fit.estimates.values():
         if estimate.level == "kin":
             continue
-        values = " ".join(f"{value:>19.4g}" for value in estimate.knobs)
+        values = " ".join(f"{value:>19.4g}" if value >= profile.LEAST else f"{'-':>19}" for value in estimate.knobs)
         name = f"{estimate.level}: {' '.join(part for part in estimate.key if part)}"
         yield f"{name:58} {estimate.measurements:>5} {values}"
 

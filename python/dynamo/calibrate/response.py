@@ -22,7 +22,8 @@ from dynamo.validate.measurement import ClosedLoop, Recorded, Replay, mean_lengt
 from dynamo.validate.scores import METRICS
 
 # Request overheads, in microseconds, at which closed loops are replayed.
-_REQUEST_US = {"vllm": (40_000.0,), "sglang": (60_000.0, 200_000.0)}
+# The first few milliseconds count most: a request that comes just after a pass has begun waits for all of it.
+_REQUEST_US = {"vllm": (4_000.0, 15_000.0, 40_000.0), "sglang": (60_000.0, 120_000.0, 200_000.0)}
 _OTHER_REQUEST_US = (15_000.0, 60_000.0, 200_000.0)
 # By which factor a knob is changed to see what it does.
 _STEP = 1.3

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo import _core
 from dynamo._core import objectfile, values
 from dynamo._core.version import VERSION
+from dynamo._shell import calibrations
 from dynamo._shell.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 from dynamo._shell.options import add_options, options_of
 from dynamo.mocker.defaults import described
@@ -104,6 +105,7 @@ def _with_files(options: dict[str, Any]) -> dict[str, Any]:
         options["extra_engine_args"] = objectfile.expand("--extra-engine-args", args)
     elif objectfile.is_yaml(args):
         options["extra_engine_args"] = objectfile.expand("--extra-engine-args", f"@{args}")
+    calibrations.apply(options, options.pop("calibration", None))
     for name in ("reasoning", "router_config", "prefill_engine_args", "decode_engine_args"):
         if name in options:
             options[name] = objectfile.expand(f"--{name.replace('_', '-')}", options[name])
@@ -208,4 +210,5 @@ def _parser() -> argparse.ArgumentParser:
         argument_default=argparse.SUPPRESS,
     )
     add_options(parser, map(described, options_of("live_options").values()))
+    calibrations.add(parser)
     return parser

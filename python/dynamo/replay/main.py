@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamo._core import values
+from dynamo._shell import calibrations
 from dynamo._shell.console import (
     BAD_INPUT,
     FAILED,
@@ -62,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return tiers.main(words[1:])
     try:
         typed = vars(_parser().parse_args(argv))
+        profile = typed.pop("calibration", None)
         options, sources = _completed(typed)
+        calibrations.apply(options, profile)
         _check_step(options)
         report_path = _report_path(options.pop("report_json", None))
         repeated = options.pop("from_report", None)
@@ -300,4 +303,5 @@ def _parser() -> argparse.ArgumentParser:
     trace_files, others = shown[0], shown[1:]
     parser.add_argument(trace_files.name, nargs="*", default=[], metavar=trace_files.flag, help=trace_files.help)
     add_options(parser, others)
+    calibrations.add(parser)
     return parser
