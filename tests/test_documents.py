@@ -142,7 +142,7 @@ def test_what_is_not_run(capsys: pytest.CaptureFixture[str]) -> None:
         print("\nBlocks of the documentation that no test runs:")
         for block in excused:
             print(f"  {block.place}: {block.excuse}")
-    assert len(excused) <= 17
+    assert len(excused) <= 19
     for block in excused:
         for line in re.sub(r"\\\n", " ", block.text).splitlines():
             exists(line, block.place)
