@@ -141,6 +141,27 @@ func BenchmarkCorners(b *testing.B) {
 		}
 		benchmarkRun(b, cfg)
 	})
+	for _, scheduler := range []string{"dynamo", "vllm"} { // the number of decode workers hardly matters
+		for _, workers := range []int{4, 128} {
+			b.Run(fmt.Sprintf("long_answers_16p%dd_%s", workers, scheduler), func(b *testing.B) {
+				w, err := workload.Synthetic(workload.SyntheticSpec{
+					InputTokens: 1000, OutputTokens: 2000, RequestCount: 5000, ArrivalIntervalMs: 1, TurnsPerSession: 1,
+					EngineBlockSize: 64,
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				role := func(name string) string {
+					return fmt.Sprintf(`{"scheduler":%q,"worker_type":%q,"block_size":64}`, scheduler, name)
+				}
+				benchmarkRun(b, Config{Workload: w, MaxSimTimeMs: math.Inf(1), Disagg: &DisaggConfig{
+					Prefill: parseArgs(b, role("prefill")), PrefillWorkers: 16,
+					Decode: parseArgs(b, role("decode")), DecodeWorkers: workers,
+					Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
+				}})
+			})
+		}
+	}
 	b.Run("router_queue", func(b *testing.B) {
 		benchmarkRun(b, kv(b, synthetic(b, `{"block_size":64}`, 10_000, 0, 4), `{"router_queue_threshold":0.5}`))
 	})
