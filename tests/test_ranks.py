@@ -94,4 +94,34 @@ def test_the_page_draws_it(trace: Path) -> None:
 
 def test_other_rules_refuse_ranks(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(trace), "--trace-block-size", "16", "--extra-engine-args", '{"dp_size": 2}']) == 2
-    assert "dp_size: got 2, want 1 in offline replay, or scheduler vllm with it" in capsys.readouterr().err
+    assert "dp_size: got 2, want 1 in offline replay, or scheduler vllm or sglang with it" in capsys.readouterr().err
+
+
+def test_sglang_ranks_wait_for_the_slowest(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows 0 and 1 decode on their ranks while the other one computes; the ranks share the chunk."""
+    engine = {
+        "engine_type": "sglang",
+        "scheduler": "sglang",
+        "dp_size": 2,
+        "block_size": 16,
+        "num_gpu_blocks": 64,
+        "sglang": {"overlap_schedule": False, "chunked_prefill_size": 64},
+    }
+    arguments = [str(trace), "--trace-block-size", "16", "--report-json", str(tmp_path / "report.json")]
+    rows = tmp_path / "rows.jsonl"
+    assert main([*arguments, "--extra-engine-args", json.dumps(engine), "--report-jsonl", str(rows), "--explain"]) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert 0 < report["rank_wait_share"] < 1
+    assert "Ranks waited for the slowest" in capsys.readouterr().out
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert [row["dp_rank"] for row in found] == [0, 1, 0, 1]
+    # Rank 0 computes 32 tokens alone. Rank 1 does so while rank 0 decodes, and both get their tokens at its end.
+    prefill = 4.209989e-07 * 32**2 + 1.518344e-02 * 32 + 16.50142
+    assert [row["first_token_ms"] for row in found[:2]] == pytest.approx([prefill, 2 * prefill], abs=1e-3)
+    # Row 3 has both halves of its prompt, of 32 tokens each, in two batches of its own.
+    assert found[3]["first_token_ms"] == pytest.approx(200 + 2 * prefill, abs=1e-3)
+
+    small = {**engine, "sglang": {"chunked_prefill_size": 16}}
+    assert main([*arguments, "--extra-engine-args", json.dumps(small)]) == 2
+    want = "sglang.chunked_prefill_size: got 16, want at least dp_size times block_size, 32: the ranks share it"
+    assert want in capsys.readouterr().err

@@ -38,6 +38,9 @@ type Args struct {
 	RouterQueuePolicy string
 	// Scheduler is the rules by which the engine schedules.
 	Scheduler Scheduler
+	// Ranks is the number of data-parallel ranks that run their passes together, each with a scheduler and a pool. Only the
+	// engines' own schedulers have more than one.
+	Ranks int
 	// VLLM is used by vLLM's own scheduler only.
 	VLLM VLLMArgs
 	// SGLang is used by that engine only.
@@ -289,11 +292,11 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	if in == planned {
 		args.StartupCV = o.Float("startup_time_cv")
 	}
-	if in != live && args.Scheduler == VLLMOwn {
-		args.VLLM.Ranks = o.Int("dp_size")
+	if in != live && args.Scheduler != Dynamo {
+		args.Ranks = o.Int("dp_size")
 		if !o.Given("aic_attention_dp_size") {
-			args.GPUsPerWorker *= args.VLLM.Ranks
-			args.AIC.AttentionDP *= args.VLLM.Ranks
+			args.GPUsPerWorker *= args.Ranks
+			args.AIC.AttentionDP *= args.Ranks
 		}
 	}
 	if in.onClock() {
@@ -422,6 +425,7 @@ func build(o *strictjson.Object) Args {
 		Watermark:           watermark(o),
 		RouterQueuePolicy:   o.Text("router_queue_policy"),
 		Scheduler:           named(o).rules,
+		Ranks:               1,
 		VLLM:                vllmArgs(o),
 		SGLang:              sglang(o),
 		HostCache:           hostCache(o),

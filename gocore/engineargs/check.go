@@ -25,7 +25,7 @@ func check(o *strictjson.Object, in shell) error {
 			return err
 		}
 	}
-	if !in.onClock() || in == served && named(o).rules == VLLMOwn {
+	if !in.onClock() || in == served && named(o).rules != Dynamo {
 		if err := checkRanks(o); err != nil {
 			return err
 		}
@@ -253,11 +253,33 @@ func checkAIC(o *strictjson.Object) error {
 // checkRanks refuses several ranks of an engine whose rules for them are not known.
 func checkRanks(o *strictjson.Object) error {
 	ranks := o.Int("dp_size")
-	if ranks != 1 && named(o).rules != VLLMOwn {
-		return mismatch(o, "dp_size", "1 in offline replay, or scheduler vllm with it")
+	if ranks != 1 && named(o).rules == Dynamo {
+		return mismatch(o, "dp_size", "1 in offline replay, or scheduler vllm or sglang with it")
+	}
+	if ranks != 1 && named(o).rules == SGLangOwn {
+		if err := checkSGLangRanks(o, ranks); err != nil {
+			return err
+		}
 	}
 	if ranks != 1 && o.Given("aic_attention_dp_size") && o.Int("aic_attention_dp_size") != ranks {
 		return mismatch(o, "aic_attention_dp_size", fmt.Sprintf("%d, as dp_size, or it left out", ranks))
+	}
+	return nil
+}
+
+// checkSGLangRanks refuses what no run of SGLang's schedulers as ranks is recorded with, and a chunk that is no page for each.
+func checkSGLangRanks(o *strictjson.Object, ranks int) error {
+	if chunk, least := sglang(o).ChunkedPrefillSize, ranks*blockSize(o); chunk < least {
+		want := fmt.Sprintf("at least dp_size times block_size, %d: the ranks share it", least)
+		return &strictjson.FieldError{Field: "sglang.chunked_prefill_size", Got: fmt.Sprint(chunk), Want: want}
+	}
+	switch {
+	case sglang(o).RecvInterval > 1:
+		return mismatch(o, "dp_size", "1 with sglang.scheduler_recv_interval")
+	case windowPool(o).Blocks > 0:
+		return mismatch(o, "dp_size", "1 with kv_cache_groups")
+	case hostTier(o):
+		return mismatch(o, "dp_size", "1 with host_cache")
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (a *Args) Host() timing.Host {
 // passes it has. In offline replay it stands for all of them, unless ranks in lockstep (dp_size) have a scheduler each, as
 // those of a live worker have.
 func (a *Args) SharingRanks() int {
-	if a.Live.Ranks > 0 || a.VLLM.Ranks > 1 {
+	if a.Live.Ranks > 0 || a.Ranks > 1 {
 		return 1
 	}
 	return a.AIC.AttentionDP

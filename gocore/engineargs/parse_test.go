@@ -24,7 +24,8 @@ var defaults = Args{
 		RecvInterval: 1,
 	},
 	Knobs: Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1},
-	VLLM:  VLLMArgs{Async: true, ReserveFullISL: true, PrefillInterval: 1, Ranks: 1, MaxActiveSeqs: 256},
+	VLLM:  VLLMArgs{Async: true, ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: 256},
+	Ranks: 1,
 }
 
 // with returns the defaults after one change.
@@ -82,7 +83,7 @@ func TestAccepted(t *testing.T) {
 			})},
 		{`{"scheduler": "vllm-0.28", "scheduler_reserve_full_isl": false, "long_prefill_token_threshold": 8}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{
-				Async: true, LongPrefillTokenThreshold: 8, PrefillInterval: 1, Ranks: 1, MaxActiveSeqs: 256, Release: VLLM028,
+				Async: true, LongPrefillTokenThreshold: 8, PrefillInterval: 1, MaxActiveSeqs: 256, Release: VLLM028,
 			}
 		})},
 		{`{"request_token_overhead_us": 2.5, "engine_version": "0.19.0"}`, with(func(a *Args) {
@@ -95,10 +96,14 @@ func TestAccepted(t *testing.T) {
 			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.RecvInterval = SGLangOwn, SGLang, 1, 30
 		})},
 		{`{"scheduler": "vllm", "dp_size": 4, "dp_routing": "round_robin", "aic_tp_size": 2}`, with(func(a *Args) {
-			a.Scheduler, a.VLLM.Release, a.VLLM.Ranks, a.VLLM.RoundRobin, a.GPUsPerWorker = VLLMOwn, VLLM033, 4, true, 8
+			a.Scheduler, a.VLLM.Release, a.Ranks, a.VLLM.RoundRobin, a.GPUsPerWorker = VLLMOwn, VLLM033, 4, true, 8
+		})},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "sglang": {"chunked_prefill_size": 4096}}`, with(func(a *Args) {
+			a.Scheduler, a.EngineType, a.BlockSize, a.Ranks, a.GPUsPerWorker = SGLangOwn, SGLang, 1, 4, 4
+			a.SGLang.ChunkedPrefillSize = 4096
 		})},
 		{`{"scheduler": "vllm-0.28", "dp_size": 4, "aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 16384}`, with(func(a *Args) {
-			a.Scheduler, a.VLLM.Release, a.VLLM.Ranks, a.GPUsPerWorker, a.TimingModel = VLLMOwn, VLLM028, 4, 4, "aic"
+			a.Scheduler, a.VLLM.Release, a.Ranks, a.GPUsPerWorker, a.TimingModel = VLLMOwn, VLLM028, 4, 4, "aic"
 			a.AIC = aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 4}
 		})},
 		{`{"watermark": 0.01}`, with(func(a *Args) { a.Watermark = 0.01 })},
@@ -307,6 +312,13 @@ func TestRefused(t *testing.T) {
 		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want engine_type sglang with it, or dynamo with engine_type vllm`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill"}`,
 			`scheduler: got "sglang", want dynamo on prefill workers: hand-offs by sglang's own rules are not proven`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "block_size": 16, "sglang": {"chunked_prefill_size": 48}}`,
+			`sglang.chunked_prefill_size: got 48, want at least dp_size times block_size, 64: the ranks share it`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "sglang": {"scheduler_recv_interval": 3}}`,
+			`dp_size: got 4, want 1 with sglang.scheduler_recv_interval`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "host_cache": {"num_blocks": 9}}`, `dp_size: got 4, want 1 with host_cache`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 8, "num_blocks": 99}]}`,
+			`dp_size: got 4, want 1 with kv_cache_groups`},
 		{`{"scheduler": "sglang-0.5", "engine_type": "sglang", "aic_nextn": 2}`, `aic_nextn: got 2, want it left out with scheduler sglang-0.5`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "host_cache": {}}`,
 			`host_cache.num_blocks: got nothing, want an integer from 1 to 1073741824, or num_host_blocks or host_cache_gb beside host_cache`},
@@ -390,7 +402,7 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type": "sglang", "block_size": 4, "sglang": {"chunked_prefill_size": 6}}`, `sglang.chunked_prefill_size: got 6, want a multiple of block_size, 4`},
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "chunked_prefill_size": 24}}`, `sglang.chunked_prefill_size: got 24, want a multiple of block_size, 16`},
 		{`{"num_gpu_blocks": 4, "num_gpu_blocks_override": 5}`, `num_gpu_blocks_override: got 5, want the same as num_gpu_blocks, 4, or only one of the two`},
-		{`{"dp_size": 2}`, `dp_size: got 2, want 1 in offline replay, or scheduler vllm with it`},
+		{`{"dp_size": 2}`, `dp_size: got 2, want 1 in offline replay, or scheduler vllm or sglang with it`},
 		{`{"aic_backend": "", "aic_model_path": ""}`, `aic_backend: got "", want a string that is not empty; aic_model_path: got "", want a string that is not empty`},
 		{`{"aic_backend": "vllm"}`, `aic_model_path: got nothing, want the name of a model or a folder with its config.json, as aic_backend is given`},
 		{`{"aic_backend": "vllm", "aic_model_path": "m", "aic_tp_size": 0}`, `aic_tp_size: got 0, want an integer >= 1`},

@@ -75,8 +75,6 @@ type VLLMArgs struct {
 	// MaxActiveSeqs bounds the requests that run when another is admitted.
 	MaxActiveSeqs int
 	Release       Release
-	// Ranks is the number of data-parallel ranks that run their passes together, each with a scheduler and a pool.
-	Ranks int
 	// RoundRobin sends requests to the ranks in turn, not by vLLM's load balancer.
 	RoundRobin bool
 	Groups     Groups
@@ -97,7 +95,6 @@ func vllmArgs(o *strictjson.Object) VLLMArgs {
 		PrefillInterval:           o.Int("prefill_schedule_interval"),
 		MaxActiveSeqs:             maxActiveSeqs(o),
 		Release:                   named(o).release,
-		Ranks:                     1,
 		RoundRobin:                o.Text("dp_routing") == "round_robin",
 		Groups:                    groups(o),
 	}

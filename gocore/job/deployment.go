@@ -35,7 +35,7 @@ func (d deployment) anyPool(has func(engineargs.Args) bool) bool {
 
 // ranked reports whether workers of a pool have several data-parallel ranks that run their passes together.
 func (d deployment) ranked() bool {
-	return d.anyPool(func(args engineargs.Args) bool { return args.VLLM.Ranks > 1 })
+	return d.anyPool(func(args engineargs.Args) bool { return args.Ranks > 1 })
 }
 
 // ownScheduler returns the scheduler with its release, if it is not that of Dynamo's mocker; else "".

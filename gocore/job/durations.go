@@ -74,7 +74,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		d.Profile = filepath.Base(given.Profile)
 	}
 	described := key // with what the SDK says of the model
-	ranks := given.VLLM.Ranks > 1
+	ranks := given.Ranks > 1
 	if ranks {
 		d.Experts = "slowest_rank"
 	}

@@ -110,7 +110,7 @@ func (p faulty) config(t testing.TB) Config {
 		if p.own() != "" {
 			ahead := p.seed/8%2 == 1
 			cfg.Disagg.Prefill.VLLM.Async, cfg.Disagg.Decode.VLLM.Async = ahead, ahead
-			cfg.Disagg.Prefill.VLLM.Ranks, cfg.Disagg.Decode.VLLM.Ranks = 1+int(p.seed/16%2), 1+int(p.seed/16%3)
+			cfg.Disagg.Prefill.Ranks, cfg.Disagg.Decode.Ranks = 1+int(p.seed/16%2), 1+int(p.seed/16%3)
 		}
 		cfg.Disagg.Prefill.StartupSeconds, cfg.Disagg.Decode.StartupSeconds = startup, float64(rng.IntN(2))*startup
 	} else {

@@ -28,7 +28,7 @@ func TestPulls(t *testing.T) {
 				args.VLLM.Async = seed%2 == 1
 			}
 			if seed%3 == 2 {
-				cfg.Disagg.Prefill.VLLM.Ranks, cfg.Disagg.Decode.VLLM.Ranks = 1+int(seed/3%3), 1+int(seed/9%4)
+				cfg.Disagg.Prefill.Ranks, cfg.Disagg.Decode.Ranks = 1+int(seed/3%3), 1+int(seed/9%4)
 				cfg.Disagg.Decode.VLLM.RoundRobin = seed/3%2 == 0
 			}
 			setup := cfg.Setup

@@ -103,14 +103,14 @@ func newRun(cfg Config) (*run, []engine.Setup) {
 	if cfg.Disagg != nil {
 		r.collector = report.NewDisaggCollector(len(cfg.Workload.Turns), cfg.Disagg.DecodeWorkers).Within(cfg.Disagg.Decode.MaxModelLen)
 		r.attribute(cfg.Disagg.Prefill)
-		if max(cfg.Disagg.Prefill.VLLM.Ranks, cfg.Disagg.Decode.VLLM.Ranks) > 1 && !cfg.NoRows {
+		if max(cfg.Disagg.Prefill.Ranks, cfg.Disagg.Decode.Ranks) > 1 && !cfg.NoRows {
 			r.collector.KeepRanks()
 		}
 		return r, nil
 	}
 	r.collector = cfg.collector()
 	r.attribute(cfg.Args)
-	if cfg.Args.VLLM.Ranks > 1 && !cfg.NoRows {
+	if cfg.Args.Ranks > 1 && !cfg.NoRows {
 		r.collector.KeepRanks()
 	}
 	setups := make([]engine.Setup, cfg.Workers)

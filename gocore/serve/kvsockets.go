@@ -17,7 +17,7 @@ func (m *servedModel) parseEventPorts(o *strictjson.Object) (err error) {
 	args := &m.pools[0].Args
 	ranks := max(1, args.Live.Ranks)
 	workers := m.pools[0].Workers
-	if args.VLLM.Ranks <= 1 {
+	if args.Ranks <= 1 {
 		workers /= ranks
 	}
 	if m.eventsPorts, err = ports(o, "zmq_kv_events_ports", ranks, workers); err != nil {
@@ -33,7 +33,7 @@ func (m *servedModel) parseEventPorts(o *strictjson.Object) (err error) {
 		return nil
 	case !args.PrefixCaching:
 		return errors.New("zmq_kv_events_ports: there are no KV events without enable_prefix_caching")
-	case args.VLLM.Ranks > 1:
+	case args.Ranks > 1:
 		return fmt.Errorf("zmq_kv_events_ports: got %s, want it left out with ranks that run their passes together", o.Shown("zmq_kv_events_ports"))
 	}
 	return nil
@@ -104,7 +104,7 @@ func (s *serverSpec) parseRankPorts(o *strictjson.Object) error {
 	args := &m.pools[0].Args
 	ranks := args.Live.Ranks
 	switch {
-	case args.VLLM.Ranks > 1:
+	case args.Ranks > 1:
 		return wrong("it left out with ranks that run their passes together: they are one server")
 	case len(m.pools) != 1 || args.Role != engine.Aggregated || m.pools[0].Workers != ranks:
 		return wrong("one worker, whose ranks are the servers")

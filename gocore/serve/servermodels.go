@@ -135,7 +135,7 @@ func (m *servedModel) check(taken map[string]bool, engines int) error {
 // engines returns the number of engines of all pools, ranks counted.
 func (m *servedModel) engines() (n int) {
 	for _, p := range m.pools {
-		n += p.Workers * max(1, p.Args.VLLM.Ranks)
+		n += p.Workers * max(1, p.Args.Ranks)
 	}
 	return n
 }
@@ -350,7 +350,7 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	if len(m.pools) == 0 {
 		m.warnings = append(m.warnings, warnings...)
 	}
-	if args.VLLM.Ranks <= 1 { // ranks that do not run in lockstep are engines of their own
+	if args.Ranks <= 1 { // ranks that do not run in lockstep are engines of their own
 		workers *= args.Live.Ranks
 	}
 	m.pools = append(m.pools, deploy.Pool{Args: args, Workers: workers})

@@ -141,17 +141,22 @@ func check(c *Case, scheduler string) error {
 	return nil
 }
 
-// TestRecordedRanks compares every request, and its rank, with what vLLM's own schedulers did as data-parallel ranks
-// that run their passes together.
+// TestRecordedRanks compares every request, and its rank, with what vLLM's and SGLang's own schedulers did as data-parallel
+// ranks that run their passes together.
 func TestRecordedRanks(t *testing.T) {
-	cases := 0
-	readCases(t, "../../tests/truth/ranks.jsonl.gz", func(c *Case) {
-		cases++
-		if err := check(c, "vllm-0.28"); err != nil {
-			t.Errorf("%s: %v", c.ID, err)
+	for _, file := range []struct {
+		name, scheduler string
+		want            int
+	}{{"ranks", "vllm-0.28", 50}, {"sglang-ranks", "sglang-0.5", 40}} {
+		cases := 0
+		readCases(t, "../../tests/truth/"+file.name+".jsonl.gz", func(c *Case) {
+			cases++
+			if err := check(c, file.scheduler); err != nil {
+				t.Errorf("%s: %v", c.ID, err)
+			}
+		})
+		if cases != file.want {
+			t.Errorf("%s: got %d cases, want %d", file.name, cases, file.want)
 		}
-	})
-	if cases != 50 {
-		t.Errorf("got %d cases, want 50", cases)
 	}
 }

@@ -33,16 +33,24 @@ var kinds = map[selector]Kind{
 	{engineargs.SGLang, engineargs.Dynamo}: {made(mockersglang.New), mockersglang.Traits},
 	{engineargs.VLLM, engineargs.VLLMOwn}:  {vllmOwn, vllm.Traits},
 
-	{engineargs.SGLang, engineargs.SGLangOwn}: {made(sglang.New), sglang.Traits},
+	{engineargs.SGLang, engineargs.SGLangOwn}: {sglangOwn, sglang.Traits},
 }
 
 // vllmOwn returns a scheduler, or a group of them if there are several ranks. vLLM 0.28 counts the passes of a wave for
 // prefill_schedule_interval on one rank, too.
 func vllmOwn(args engineargs.Args, setup engine.Setup) engine.Engine {
-	if v := args.VLLM; v.Ranks > 1 || v.Release == engineargs.VLLM028 && v.PrefillInterval > 1 {
+	if v := args.VLLM; args.Ranks > 1 || v.Release == engineargs.VLLM028 && v.PrefillInterval > 1 {
 		return vllm.NewGroup(args, setup)
 	}
 	return vllm.New(args, setup)
+}
+
+// sglangOwn returns a scheduler, or a group of them if there are several ranks.
+func sglangOwn(args engineargs.Args, setup engine.Setup) engine.Engine {
+	if args.Ranks > 1 {
+		return sglang.NewGroup(args, setup)
+	}
+	return sglang.New(args, setup)
 }
 
 // made makes an engine.Engine of what a constructor returns.

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compare our engines, scheduling by the rules of vLLM or SGLang, with the schedulers of these on random workloads.
 
-usage: truth.py --python PYTHON --passes PROGRAM [--engine vllm|handoff|ranks|sglang] [--kind KIND] [-n CASES]
+usage: truth.py --python PYTHON --passes PROGRAM [--engine ENGINE] [--kind KIND] [-n CASES]
                 [--seed N] [--mode sync|async|both]
 
 PYTHON is an environment with the engine (installation in the head of vllm_scheduler.py or sglang_scheduler.py), PROGRAM
-is gocore/truth/passes as built by go build. Engine handoff is vLLM's schedulers as prefill and decode workers, engine
-ranks the same as data-parallel ranks that run their passes together. Both sides replay the same random workloads;
+is gocore/truth/passes as built by go build. ENGINE is vllm, handoff (vLLM's schedulers as prefill and decode workers),
+ranks (the same as data-parallel ranks that run their passes together), sglang or sglang-ranks. Both sides replay the same random workloads;
 every request and every pass must agree, of ranks every request and its rank. The first difference is shrunk to as few
 rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if there is.
 
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from workloads import HANDOFF_KINDS, RANKS_KINDS, SGLANG_KINDS, VLLM_KINDS, Case
+from workloads import HANDOFF_KINDS, RANKS_KINDS, SGLANG_KINDS, SGLANG_RANKS_KINDS, VLLM_KINDS, Case
 
 HERE = Path(__file__).parent
 # A run of an engine imports it first, which takes up to half a minute; so many cases share a run.
@@ -79,6 +79,16 @@ ENGINES = [
         lists_alike=False,
     ),
     Engine("SGLang", "sglang-0.5", "sglang_scheduler.py", SGLANG_KINDS, "decodes, context, tokens in use, retracted"),
+    Engine(
+        "SGLang-ranks",
+        "sglang-0.5",
+        "sglang_ranks.py",
+        SGLANG_RANKS_KINDS,
+        "decodes, context, tokens in use, retracted",
+        keys=["admit", "first", "last", "tokens", "rank"],
+        totals=["preemptions"],
+        lists_alike=False,
+    ),
 ]
 
 

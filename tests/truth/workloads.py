@@ -217,6 +217,17 @@ def sglang_case(rng: random.Random, number: int, overlapped: bool) -> Case:
     return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "sglang": sglang}
 
 
+def sglang_ranks_case(rng: random.Random, number: int, overlapped: bool) -> Case:
+    """SGLang with data-parallel attention: two to eight ranks that start their batches together."""
+    case = rng.choice([sglang_case, sglang_case, sglang_small_case, sglang_mixed_case])(rng, number, overlapped)
+    engine, nested = case["engine"], case["engine"]["sglang"]
+    ranks = engine["dp_size"] = rng.choice([2, 2, 3, 4, 8])
+    nested.pop("scheduler_recv_interval", None)
+    if chunk := nested.get("chunked_prefill_size"):  # of all ranks; some of it is left over
+        nested["chunked_prefill_size"] = chunk * ranks + engine["block_size"] * rng.choice([0, 0, 1, 5])
+    return case
+
+
 def sglang_small_case(rng: random.Random, number: int, overlapped: bool) -> Case:
     """SGLang with pages as large as its chunk, and a pool that holds two or three requests."""
     case = sglang_case(rng, number, overlapped)
@@ -284,6 +295,7 @@ SGLANG_KINDS = {
 VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
 HANDOFF_KINDS = {"handoff": handoff_case, "ranks": handoff_ranks_case}
 RANKS_KINDS = {"ranks": ranks_case}
+SGLANG_RANKS_KINDS = {"ranks": sglang_ranks_case}
 
 
 def _needed(rows: list[dict[str, Any]], block: int) -> int:

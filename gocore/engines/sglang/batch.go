@@ -107,8 +107,8 @@ func (s *Scheduler) deliver(b *batch) {
 	s.waits.Wait(b.lacks, b.ms)
 	s.explain(b)
 	completed := &s.out.Singles
-	if b.decodes > 0 {
-		completed = &s.out.Started // a mixed batch: they decode on with the others
+	if b.decodes > 0 || s.emits {
+		completed = &s.out.Started // a mixed batch, or one beside decodes of other ranks: they decode on with the others
 	}
 	for _, p := range b.prefills {
 		if !p.partial && p.request.status == running {
@@ -160,7 +160,11 @@ func (s *Scheduler) emit(r *sequence) {
 // deliverDecode appends a token to each request that a decode has computed one for.
 func (s *Scheduler) deliverDecode(b *batch) {
 	s.out.Tokens += b.tokens
-	for _, r := range b.fresh {
+	fresh := b.fresh
+	if s.lapsed {
+		fresh, s.lapsed = s.takingPart(b), false
+	}
+	for _, r := range fresh {
 		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: s.generated(r)})
 	}
 	s.delivered, s.going = b.number, b.tokens-len(b.ends)

@@ -16,42 +16,70 @@ const mostCoasted = 64
 
 // Coast implements [engine.Coaster].
 func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
-	passes := s.mereDecodes()
-	if passes <= 0 || s.pool.Tiered() && s.pool.Clock() > nowMs {
-		return nil
-	}
+	a := s.lookAhead(nowMs)
 	c := &s.coast
-	c.endsMs, c.opening = c.endsMs[:0], c.opening[:0]
-	count, context, phase := len(s.running), s.roll.context, s.composed%s.pageSize
-	available, free := s.pool.Available(), s.pool.Free()
-	whole := s.observed || s.pool.Tiered() // what leaves the tree matters
-	var aheadMs float64
-	if s.rules.Overlap {
-		aheadMs = s.flying.ms
-	}
-	for atMs := nowMs; atMs < untilMs && len(c.endsMs) < passes; {
-		opening := s.roll.phases[phase] * s.pageSize
-		if opening > available || whole && free < count*s.pageSize {
-			break
-		}
-		if phase++; phase == s.pageSize {
-			phase = 0
-		}
-		available -= opening
-		free -= opening
-		context += count
-		passMs := s.decodeMs(count, context)
-		if s.rules.Overlap {
-			passMs, aheadMs = aheadMs, passMs
-		}
+	c.endsMs = c.endsMs[:0]
+	for atMs := nowMs; atMs < untilMs; {
+		passMs, ok := a.next()
 		endMs := atMs + passMs
-		if endMs <= atMs {
+		if !ok || endMs <= atMs {
 			break
 		}
-		c.endsMs, c.opening = append(c.endsMs, endMs), append(c.opening, opening)
+		c.endsMs = append(c.endsMs, endMs)
 		atMs = endMs
 	}
 	return c.endsMs
+}
+
+// ahead looks at passes of a coast, one after another.
+type ahead struct {
+	s               *Scheduler
+	passes          int // that may follow
+	context, phase  int
+	available, free int
+	whole           bool    // what leaves the tree matters
+	flyingMs        float64 // how long the pass takes whose batch was composed last
+}
+
+// lookAhead begins to look at a coast, whose first pass starts at nowMs.
+func (s *Scheduler) lookAhead(nowMs float64) ahead {
+	a := ahead{s: s, passes: s.mereDecodes()}
+	s.coast.opening = s.coast.opening[:0]
+	if a.passes <= 0 || s.pool.Tiered() && s.pool.Clock() > nowMs {
+		return ahead{}
+	}
+	a.context, a.phase = s.roll.context, s.composed%s.pageSize
+	a.available, a.free = s.pool.Available(), s.pool.Free()
+	a.whole = s.observed || s.pool.Tiered()
+	if s.rules.Overlap {
+		a.flyingMs = s.flying.ms
+	}
+	return a
+}
+
+// next returns how long the next pass takes, and whether there is one.
+func (a *ahead) next() (passMs float64, ok bool) {
+	if a.passes <= 0 {
+		return 0, false
+	}
+	s, count := a.s, len(a.s.running)
+	opening := s.roll.phases[a.phase] * s.pageSize
+	if opening > a.available || a.whole && a.free < count*s.pageSize {
+		return 0, false
+	}
+	if a.phase++; a.phase == s.pageSize {
+		a.phase = 0
+	}
+	a.passes--
+	a.available -= opening
+	a.free -= opening
+	a.context += count
+	passMs = s.decodeMs(count, a.context)
+	if s.rules.Overlap {
+		passMs, a.flyingMs = a.flyingMs, passMs
+	}
+	s.coast.opening = append(s.coast.opening, opening)
+	return passMs, true
 }
 
 // mereDecodes returns how many of the next passes compose a batch that gives the same requests one token each, and deliver one
@@ -60,7 +88,7 @@ func (s *Scheduler) mereDecodes() int {
 	switch {
 	case s.stepwise || s.shapes != nil || !timing.Pure(s.clock.Model):
 		return 0
-	case s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.roll.ending > 0:
+	case s.lapsed || s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.roll.ending > 0:
 		return 0
 	case s.pool.Tiered() && s.pool.Copying():
 		return 0
@@ -83,13 +111,18 @@ func (s *Scheduler) mereDecodes() int {
 
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
+	if passes > 0 {
+		s.lastEndMs = s.coast.endsMs[passes-1]
+	}
+	s.settle(passes)
+}
+
+// settle carries out the first passes passes that were looked at last, but for their ends.
+func (s *Scheduler) settle(passes int) {
 	for _, opening := range s.coast.opening[:passes] {
 		s.pool.MakeRoom(len(s.running) * s.pageSize)
 		s.pool.Take(opening)
 		s.ratio.decay()
-	}
-	if passes > 0 {
-		s.lastEndMs = s.coast.endsMs[passes-1]
 	}
 	s.receiver.composed(passes)
 	s.composed += passes

@@ -139,6 +139,22 @@ func (b *batch) takesPart(r *sequence) bool {
 	return b != nil && b.decodes > 0 && r.place.given < b.number && b.number <= r.place.end
 }
 
+// takingPart lists the requests that are to get a token from a decode that is about to be delivered.
+func (s *Scheduler) takingPart(b *batch) []*sequence {
+	var all []*sequence
+	for _, r := range s.running {
+		if b.takesPart(r) {
+			all = append(all, r)
+		}
+	}
+	for _, r := range b.ends {
+		if !r.runs { // its last token is in flight, and it has stopped running
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // without takes a token away from r that b would have given it.
 func (b *batch) without(r *sequence) {
 	b.tokens--

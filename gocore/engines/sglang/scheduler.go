@@ -47,8 +47,12 @@ type Scheduler struct {
 	going     int     // requests that got a token from it, and not their last one
 	lastEndMs float64 // of the last pass
 
-	added    int // requests so far
-	namer    kvcache.Namer
+	// Of a rank of a Group: whether requests of any rank decode in the pass that is delivered, and whether they have since a
+	// decode of this one was delivered. Its requests have left the emitting set then.
+	emits, lapsed bool
+
+	added    int            // requests so far
+	namer    *kvcache.Namer // shared by the ranks of a Group
 	rejected []engine.Rejection
 	out      engine.Pass
 	parts    *engine.Parts // nil unless passes are to be explained
@@ -82,6 +86,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		receiver: receiver{interval: args.SGLang.RecvInterval},
 		ratio:    newRatio(args.SGLang.Conservativeness),
 		roll:     newRoll(args.BlockSize),
+		namer:    &kvcache.Namer{},
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 	}
 	s.pool.TellTiers(setup.LowerTiers, setup.Names)

@@ -5,6 +5,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/internal/lockstep"
 	"dynosim/gocore/kvcache"
 )
 
@@ -29,7 +30,7 @@ type Group struct {
 	delivered bool       // the results of the last pass have been reported
 	endMs     float64    // of the last pass
 
-	lockstep engine.Lockstep
+	lost engine.Lockstep
 
 	out       engine.Pass
 	parts     *engine.Parts
@@ -38,7 +39,7 @@ type Group struct {
 	coastEnds []float64               // scratch
 	coastWait []float64               // how long ranks wait in each pass of the last Coast
 	coastAtMs float64                 // when that began
-	events    eventMerger
+	events    lockstep.Events
 }
 
 // rank is one rank and what has not reached its scheduler yet.
@@ -61,7 +62,7 @@ func (r *rank) load() load {
 
 // NewGroup returns idle ranks.
 func NewGroup(args engineargs.Args, setup engine.Setup) *Group {
-	g := &Group{args: args, delivered: true, parts: engine.NewParts(setup.Explain), ranks: make([]rank, args.VLLM.Ranks)}
+	g := &Group{args: args, delivered: true, parts: engine.NewParts(setup.Explain), ranks: make([]rank, args.Ranks)}
 	names := &kvcache.Namer{}
 	for i := range g.ranks {
 		s := New(args, setup)
@@ -208,39 +209,21 @@ func (g *Group) merge() {
 		if endMs := g.ranks[i].busyUntil(g.out.StartMs); endMs > g.out.EndMs {
 			g.out.EndMs, slowest = endMs, i
 		}
-		for _, a := range p.Admitted {
-			a.Rank = i
-			g.out.Admitted = append(g.out.Admitted, a)
-		}
-		g.out.Tokens += p.Tokens
-		g.out.Scheduled += p.Scheduled
-		g.out.Preempted += p.Preempted
-		g.out.Started = append(g.out.Started, p.Started...)
-		g.out.Finished = append(g.out.Finished, p.Finished...)
-		g.mergePulls(i, p)
-		g.out.Rejected = append(g.out.Rejected, p.Rejected...)
-		g.out.Signals = append(g.out.Signals, p.Signals...)
-		g.events.add(g.holders, p.KVEvents)
+		lockstep.Merge(&g.out, i, p)
+		g.events.Add(g.holders, p.KVEvents)
 	}
 	g.out.KVEventsAtMs = g.out.StartMs
-	g.out.KVEvents = g.events.take(g.out.KVEvents)
+	g.out.KVEvents = g.events.Take(g.out.KVEvents)
 	g.endMs = g.out.EndMs
-	g.lockstep.PassMs += float64(len(g.ranks)) * (g.out.EndMs - g.out.StartMs)
+	g.lost.PassMs += float64(len(g.ranks)) * (g.out.EndMs - g.out.StartMs)
 	for i := range g.ranks {
-		g.lockstep.WaitMs += g.out.EndMs - g.ranks[i].busyUntil(g.out.StartMs)
+		g.lost.WaitMs += g.out.EndMs - g.ranks[i].busyUntil(g.out.StartMs)
 	}
 	if g.parts == nil {
 		return
 	}
 	for i := range g.ranks {
-		p := g.ranks[i].parts
-		if i == slowest {
-			g.parts.PromptMs, g.parts.DecodeMs, g.parts.HostMs = p.PromptMs, p.DecodeMs, p.HostMs
-		}
-		g.parts.Joined = append(g.parts.Joined, p.Joined...)
-		g.parts.LostAtStart = append(g.parts.LostAtStart, p.LostAtStart...)
-		g.parts.LostAtEnd = append(g.parts.LostAtEnd, p.LostAtEnd...)
-		g.parts.Prompts = append(g.parts.Prompts, p.Prompts...)
+		lockstep.MergeParts(g.parts, g.ranks[i].parts, i == slowest)
 	}
 }
 
@@ -253,7 +236,7 @@ func (r *rank) busyUntil(startMs float64) float64 {
 }
 
 // Lockstep implements [engine.LockstepReporter].
-func (g *Group) Lockstep() engine.Lockstep { return g.lockstep }
+func (g *Group) Lockstep() engine.Lockstep { return g.lost }
 
 // passEnded delivers the results of the last pass, as another one follows. A shell may have had it end earlier than it was said to.
 func (g *Group) passEnded(nowMs float64) {
@@ -350,9 +333,9 @@ func (g *Group) Settle(passes int) {
 		return
 	}
 	g.number.pass += passes
-	g.lockstep.PassMs += float64(len(g.ranks)) * (g.coastEnds[passes-1] - g.coastAtMs)
+	g.lost.PassMs += float64(len(g.ranks)) * (g.coastEnds[passes-1] - g.coastAtMs)
 	for _, ms := range g.coastWait[:passes] {
-		g.lockstep.WaitMs += ms
+		g.lost.WaitMs += ms
 	}
 	for i := range g.ranks {
 		r := &g.ranks[i]

@@ -7,7 +7,6 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/engines/enginetest"
-	"dynosim/gocore/kvcache"
 )
 
 func newGroup(args engineargs.Args, setup engine.Setup) enginetest.Engine {
@@ -20,56 +19,9 @@ func TestShortcutsOfRanks(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		args := drawArgs(rng)
 		args.HostCache = engineargs.HostCacheArgs{}
-		args.VLLM.Ranks = 1 + rng.IntN(4)
+		args.Ranks = 1 + rng.IntN(4)
 		args.VLLM.RoundRobin = rng.IntN(2) == 0
 		args.VLLM.PrefillInterval = 1 + rng.IntN(3)
 		return enginetest.Draw(rng, args)
 	})
-}
-
-// TestEventsOfRanks stores and removes blocks on two ranks at random, and compares what the merged events leave with
-// the union of both.
-func TestEventsOfRanks(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 0))
-	var merger eventMerger
-	holders := map[kvcache.BlockID]int{}
-	ranks := [2]map[kvcache.BlockID]bool{{}, {}}
-	seen := map[kvcache.BlockID]bool{}
-	for range 5000 {
-		rank := ranks[rng.IntN(2)]
-		event := kvcache.Event{Kind: kvcache.Stored}
-		for id := kvcache.BlockID(rng.IntN(5)); id < 8; id++ {
-			if !rank[id] {
-				event.Blocks = append(event.Blocks, id)
-			}
-		}
-		if rng.IntN(2) == 0 {
-			event = kvcache.Event{Kind: kvcache.Removed}
-			for id := range kvcache.BlockID(8) {
-				if rank[id] && rng.IntN(2) == 0 {
-					event.Blocks = append(event.Blocks, id)
-				}
-			}
-		}
-		for _, id := range event.Blocks {
-			rank[id] = event.Kind == kvcache.Stored
-		}
-		merger.add(holders, []kvcache.Event{event})
-		for _, e := range merger.take(nil) {
-			for i, id := range e.Blocks {
-				if seen[id] == (e.Kind == kvcache.Stored) {
-					t.Fatalf("%+v repeats what was known of block %d", e, id)
-				}
-				seen[id] = e.Kind == kvcache.Stored
-				if e.Kind == kvcache.Stored && i == 0 && e.HasParent && !seen[e.Parent] {
-					t.Fatalf("%+v follows a block that the worker does not have", e)
-				}
-			}
-		}
-		for id := range kvcache.BlockID(8) {
-			if want := ranks[0][id] || ranks[1][id]; seen[id] != want {
-				t.Fatalf("block %d: the worker has it %t, want %t", id, seen[id], want)
-			}
-		}
-	}
 }

@@ -77,17 +77,6 @@ func (g *Group) partOf(id engine.RequestID) *rank {
 	return &g.ranks[i]
 }
 
-// mergePulls adds what the pass of a rank has of hand-offs to that of the group.
-func (g *Group) mergePulls(rank int, p *engine.Pass) {
-	g.out.Held = append(g.out.Held, p.Held...)
-	for _, l := range p.Loads {
-		l.Rank = rank
-		g.out.Loads = append(g.out.Loads, l)
-	}
-	g.out.Released = append(g.out.Released, p.Released...)
-	g.out.ReleasedAtStart = append(g.out.ReleasedAtStart, p.ReleasedAtStart...)
-}
-
 // idles reports whether a rank has nothing to do in the next pass, and nothing will make it until a request comes or a transfer ends.
 func (r *rank) idles() bool {
 	return len(r.running) == 0 && r.waiting.Len() == 0 && (r.offload == nil || r.Scheduler.Requests() == 0) && !r.pulls.mayRun() &&

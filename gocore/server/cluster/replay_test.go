@@ -358,7 +358,7 @@ func TestEmpty(t *testing.T) {
 				drain(t, c)
 				return r
 			}
-			for range 2 * (d.workers*max(1, config.Pools[0].Args.VLLM.Ranks) + d.decoders) { // each worker, and each of its ranks, has it then
+			for range 2 * (d.workers*max(1, config.Pools[0].Args.Ranks) + d.decoders) { // each worker, and each of its ranks, has it then
 				send(false)
 			}
 			if r := send(false); r.reused == 0 {

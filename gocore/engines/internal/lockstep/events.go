@@ -1,15 +1,15 @@
-package vllm
+package lockstep
 
 import "dynosim/gocore/kvcache"
 
-// eventMerger makes the cache events of several ranks those of one worker: it has a block as long as any rank has it.
-type eventMerger struct {
+// Events makes the cache events of several ranks those of one worker: it has a block as long as any rank has it.
+type Events struct {
 	merged []kvcache.Event
 	blocks []kvcache.BlockID // of merged events, one after another
 }
 
-// add appends what events of one rank change for the worker. holders counts, for each block, the ranks that have it.
-func (m *eventMerger) add(holders map[kvcache.BlockID]int, events []kvcache.Event) {
+// Add appends what events of one rank change for the worker. holders counts, for each block, the ranks that have it.
+func (m *Events) Add(holders map[kvcache.BlockID]int, events []kvcache.Event) {
 	for _, e := range events {
 		if e.Kind == kvcache.Removed {
 			m.removed(holders, e)
@@ -20,7 +20,7 @@ func (m *eventMerger) add(holders map[kvcache.BlockID]int, events []kvcache.Even
 }
 
 // stored passes on the blocks that no other rank has, as runs of blocks that follow each other.
-func (m *eventMerger) stored(holders map[kvcache.BlockID]int, e kvcache.Event) {
+func (m *Events) stored(holders map[kvcache.BlockID]int, e kvcache.Event) {
 	run := kvcache.Event{Kind: e.Kind, Tier: e.Tier, Parent: e.Parent, HasParent: e.HasParent}
 	from := len(m.blocks)
 	flush := func() {
@@ -43,7 +43,7 @@ func (m *eventMerger) stored(holders map[kvcache.BlockID]int, e kvcache.Event) {
 }
 
 // removed passes on the blocks that no other rank has left.
-func (m *eventMerger) removed(holders map[kvcache.BlockID]int, e kvcache.Event) {
+func (m *Events) removed(holders map[kvcache.BlockID]int, e kvcache.Event) {
 	from := len(m.blocks)
 	for _, id := range e.Blocks {
 		holders[id]--
@@ -57,8 +57,8 @@ func (m *eventMerger) removed(holders map[kvcache.BlockID]int, e kvcache.Event) 
 	}
 }
 
-// take appends the merged events to dst and forgets them.
-func (m *eventMerger) take(dst []kvcache.Event) []kvcache.Event {
+// Take appends the merged events to dst and forgets them.
+func (m *Events) Take(dst []kvcache.Event) []kvcache.Event {
 	dst = append(dst, m.merged...)
 	m.merged, m.blocks = m.merged[:0], nil // the events keep their blocks
 	return dst

@@ -1,0 +1,55 @@
+package lockstep
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"dynosim/gocore/kvcache"
+)
+
+// TestEventsOfRanks stores and removes blocks on two ranks at random, and compares what the merged events leave with
+// the union of both.
+func TestEventsOfRanks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 0))
+	var merger Events
+	holders := map[kvcache.BlockID]int{}
+	ranks := [2]map[kvcache.BlockID]bool{{}, {}}
+	seen := map[kvcache.BlockID]bool{}
+	for range 5000 {
+		rank := ranks[rng.IntN(2)]
+		event := kvcache.Event{Kind: kvcache.Stored}
+		for id := kvcache.BlockID(rng.IntN(5)); id < 8; id++ {
+			if !rank[id] {
+				event.Blocks = append(event.Blocks, id)
+			}
+		}
+		if rng.IntN(2) == 0 {
+			event = kvcache.Event{Kind: kvcache.Removed}
+			for id := range kvcache.BlockID(8) {
+				if rank[id] && rng.IntN(2) == 0 {
+					event.Blocks = append(event.Blocks, id)
+				}
+			}
+		}
+		for _, id := range event.Blocks {
+			rank[id] = event.Kind == kvcache.Stored
+		}
+		merger.Add(holders, []kvcache.Event{event})
+		for _, e := range merger.Take(nil) {
+			for i, id := range e.Blocks {
+				if seen[id] == (e.Kind == kvcache.Stored) {
+					t.Fatalf("%+v repeats what was known of block %d", e, id)
+				}
+				seen[id] = e.Kind == kvcache.Stored
+				if e.Kind == kvcache.Stored && i == 0 && e.HasParent && !seen[e.Parent] {
+					t.Fatalf("%+v follows a block that the worker does not have", e)
+				}
+			}
+		}
+		for id := range kvcache.BlockID(8) {
+			if want := ranks[0][id] || ranks[1][id]; seen[id] != want {
+				t.Fatalf("block %d: the worker has it %t, want %t", id, seen[id], want)
+			}
+		}
+	}
+}
