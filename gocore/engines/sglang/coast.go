@@ -88,7 +88,9 @@ func (s *Scheduler) mereDecodes() int {
 	switch {
 	case s.stepwise || s.shapes != nil || !timing.Pure(s.clock.Model):
 		return 0
-	case s.lapsed || s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.roll.ending > 0:
+	case s.lapsed || s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil:
+		return 0
+	case s.over > 0 || s.roll.ending > 0:
 		return 0
 	case s.pool.Tiered() && s.pool.Copying():
 		return 0

@@ -10,15 +10,15 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Group is an SGLang engine with data-parallel attention (dp_size): ranks that each have a scheduler, a pool and a tree of
-// their own. Before every batch the ranks exchange how many tokens each has, since the expert layers of all ranks work
-// together. So all start their batches together, and a round takes as long as the part of the slowest:
+// Group is an SGLang engine with data-parallel attention (dp_size): ranks that each have a scheduler, a pool and a tree
+// of their own. Before every batch the ranks exchange how many tokens each has, since the expert layers of all ranks
+// work together. So all start their batches together, and a round takes as long as the part of the slowest:
 //
 //	rank 0   |--prompts-------|-decode--|--prompts--|
 //	rank 1   |-decode-........|-decode-.|...........|      dots: the rank waits
 //
-// A rank without work takes part with an empty batch. Requests go to the ranks in turn, as SGLang's controller sends them by
-// default.
+// A rank without work takes part with an empty batch. Requests go to the ranks in turn, as SGLang's controller sends
+// them by default.
 type Group struct {
 	ranks []*Scheduler
 	sent  int // requests so far
@@ -33,11 +33,10 @@ type Group struct {
 	coast    groupCoast
 }
 
-// The settings that SGLang changes by itself with data-parallel attention: the ranks share the chunk, and each reserves less for
-// outputs.
+// conservativenessOfRanks is the factor that SGLang gives schedule_conservativeness with data-parallel attention.
 const conservativenessOfRanks = 0.3
 
-// NewGroup returns idle ranks.
+// NewGroup returns idle ranks, which share the chunk.
 func NewGroup(args engineargs.Args, setup engine.Setup) *Group {
 	g := &Group{parts: engine.NewParts(setup.Explain), ranks: make([]*Scheduler, args.Ranks)}
 	args.SGLang.ChunkedPrefillSize /= args.Ranks
@@ -62,8 +61,8 @@ func (g *Group) Add(req engine.Request) {
 	g.sent++
 }
 
-// RunPass implements [engine.Engine]. With overlap scheduling all ranks compose the round after this one now, those included
-// that have nothing to run in this one.
+// RunPass implements [engine.Engine]. With overlap scheduling all ranks compose the round after this one now, those
+// included that have nothing to run in this one.
 func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	g.out.Reset(nowMs, g.parts)
 	for i, s := range g.ranks {
@@ -91,7 +90,8 @@ func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 // runs reports whether a batch has anything to compute.
 func (b *batch) runs() bool { return !b.empty() }
 
-// composeAhead composes the round after the one that starts now, with overlap scheduling; nil without, and if nothing runs now.
+// composeAhead composes the round after the one that starts now, with overlap scheduling; nil without, and if nothing
+// runs now.
 func (g *Group) composeAhead() []*batch {
 	if !g.ranks[0].rules.Overlap || !slices.ContainsFunc(g.batches, (*batch).runs) {
 		return nil
@@ -118,8 +118,8 @@ func (g *Group) deliver() {
 	}
 }
 
-// shareExperts corrects how long batches take if the model knows the time of expert layers: they compute a rank's share of the
-// tokens of all ranks, and each batch was measured as if all ranks had its own number of them.
+// shareExperts corrects how long batches take if the model knows the time of expert layers: they compute a rank's share
+// of the tokens of all ranks, and each batch was measured as if all ranks had its own number of them.
 func (g *Group) shareExperts() {
 	clock := &g.ranks[0].clock
 	if !clock.KnowsExperts() {

@@ -47,8 +47,8 @@ type Scheduler struct {
 	going     int     // requests that got a token from it, and not their last one
 	lastEndMs float64 // of the last pass
 
-	// Of a rank of a Group: whether requests of any rank decode in the pass that is delivered, and whether they have since a
-	// decode of this one was delivered. Its requests have left the emitting set then.
+	// Of a rank of a Group: whether requests of any rank decode in the pass that is delivered, and whether they have
+	// since a decode of this one was delivered. Its requests have left the emitting set then.
 	emits, lapsed bool
 
 	added    int            // requests so far

@@ -1,5 +1,5 @@
-// Package lockstep has what engines with data-parallel ranks have in common: every rank has a scheduler, a pool and a cache of
-// its own, and a shell sees the parts that the ranks have of a common pass as one pass.
+// Package lockstep has what engines with data-parallel ranks have in common: every rank has a scheduler, a pool and a
+// cache of its own, and a shell sees the parts that the ranks have of a common pass as one pass.
 package lockstep
 
 import "dynosim/gocore/engine"

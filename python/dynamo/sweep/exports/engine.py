@@ -113,8 +113,6 @@ def _parallelism(name: str, given: Mapping[str, Any], engine: str) -> list[str]:
         said = int(given.get(path) or 1)
         if said not in (1, ranks):
             raise ValueError(f"{name}.{path}: got {said}, want {ranks}: one number of ranks, with the other argument")
-    if engine == SGLANG and int(given.get("dp_size") or 1) > 1:
-        raise ValueError(f"{name}.dp_size: got {ranks}, want 1: aic_attention_dp_size says it for SGLang")
     total = tensor * ranks
     if total > _NODE_GPUS:
         raise ValueError(f"{name}: got workers of {total} GPUs, want at most {_NODE_GPUS}: one worker on several nodes "

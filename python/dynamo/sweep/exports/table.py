@@ -78,7 +78,7 @@ ENGINE: Mapping[str, Row] = {
     "enable_chunked_prefill": _flag(Switch("--enable-chunked-prefill"), vllm_only=True),
     "speedup_ratio": _assumed(_DURATION),
     "decode_speedup_ratio": _assumed(_DURATION),
-    "dp_size": _flag(Number("--data-parallel-size"), None, "the same as `aic_attention_dp_size`", harmless=(1,)),
+    "dp_size": _flag(Number("--data-parallel-size"), Number("--dp-size"), "the same as `aic_attention_dp_size`"),
     "startup_time": _files("patience of the startup probe, three times as long"),
     "startup_time_cv": _assumed("how start-ups vary, no setting"),
     "worker_type": _flag(
