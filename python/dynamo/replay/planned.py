@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dynamo import _core
-from dynamo.replay.telemetry import SAMPLE
 
 if TYPE_CHECKING:
     from dynamo._shell import plugins
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
     from dynamo.replay.stock import StockPlanner
     from dynamo.replay.telemetry import Sampler
 
+SAMPLE = '{"planner":"telemetry"'
+"""What the questions to a sampler begin with. Those to a planner begin otherwise."""
 Rules: TypeAlias = "Mapping[str, plugins.Answers | None]"
 """What answers the questions of a run for rules in Python, by the key that its questions begin with."""
 

@@ -12,9 +12,6 @@ from typing import Any, TextIO
 from dynamo._core import values
 from dynamo.replay import files
 
-SAMPLE = '{"planner":"telemetry"'
-"""What the questions to a sampler begin with. Those to a planner begin otherwise."""
-
 
 @dataclass(frozen=True)
 class TelemetryOptions:
