@@ -349,6 +349,26 @@ def test_what_python_refuses() -> None:
         parse_condition("")
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_page_has_the_latencies_of_both(cli: Cli, folder: Path, browser: Any, width: int) -> None:
+    for name, workers in (("a.jsonl", "1"), ("b.jsonl", "2")):
+        assert cli(*TINY, "--num-workers", workers, "--report-jsonl", name).returncode == 0
+    done = cli("a.jsonl", "b.jsonl", "--html", "diff.html", module="dynamo.replay.diff")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = compare("a.jsonl", "b.jsonl")
+    with watched(browser, folder / "shown.html") as (open_page, asked):
+        shown = open_page((folder / "diff.html").read_text(), width)
+        charts = shown.locator("#curves .chart")
+        charts.nth(2).locator("svg .curve").nth(1).wait_for()
+        assert charts.count() == 3
+        median = f"{found.quantiles['ttft_ms'][1][50]:.5g}"
+        assert f"B {median} ms" in (charts.first.locator("svg").get_attribute("aria-label") or "")
+        charts.first.locator("summary").click()
+        assert charts.first.locator("th.number").all_text_contents() == ["A", "B"]
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    assert len(set(asked)) == 1
+
+
 def test_the_page_of_a_comparison(cli: Cli, folder: Path, browser: Any) -> None:
     """It has the sections of the text, asks for nothing else, and fits a phone; what users name is no markup."""
     for name, workers in (("<b>a.json", "1"), ("b.json", "2")):

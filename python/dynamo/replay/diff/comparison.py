@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dynamo.replay.diff.distributions import KolmogorovSmirnov, kolmogorov_smirn
 from dynamo.replay.diff.joining import Joined
 from dynamo.replay.diff.sides import Side, side
 from dynamo.replay.explain import LATENCIES, PARTS_WITH_LOST
+
+if TYPE_CHECKING:
+    from dynamo.replay.diff.figures import Floats
 
 _TESTED = {"ttft_ms": "ttft_ms", "tpot_ms": "itl_ms", "e2e_latency_ms": "e2e_latency_ms"}
 
@@ -53,6 +56,8 @@ class Comparison:
     joined: Joined | None
     """The requests of both, their movers and routing decisions; None without rows of both."""
     verdicts: list[Verdict] = field(default_factory=list)
+    quantiles: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    """By latency, that of each hundredth of the requests of both runs, from 0 to 100; empty without rows."""
 
     @property
     def failed(self) -> bool:
@@ -99,7 +104,8 @@ def compare_sides(
     if by not in LATENCIES:
         raise ValueError(f"by: got {by!r}, want {' or '.join(LATENCIES)}")
     joined = None if a.rows is None or b.rows is None else joining.join(a.rows, b.rows, movers, by)
-    tests = _tests(a, b)
+    latencies = _latencies(a, b)
+    tests = {key: kolmogorov_smirnov(*both) for key, both in latencies.items()}
     before, after = _checked(a), _checked(b)
     after.update({f"ks_{key}": test.statistic for key, test in tests.items()})
     return Comparison(
@@ -110,6 +116,7 @@ def compare_sides(
         tests=tests,
         joined=joined,
         verdicts=[condition.check(before, after) for condition in conditions],
+        quantiles={key: (_hundredths(one), _hundredths(other)) for key, (one, other) in latencies.items()},
     )
 
 
@@ -158,12 +165,17 @@ def _waterfalls(a: Side, b: Side) -> dict[str, dict[str, Waterfall]]:
     return found
 
 
-def _tests(a: Side, b: Side) -> dict[str, KolmogorovSmirnov]:
+def _latencies(a: Side, b: Side) -> dict[str, tuple[Floats, Floats]]:
+    """Returns the latencies of the requests of both runs, by their names; none without rows of both."""
     if a.rows is None or b.rows is None:
         return {}
     found = {}
     for key, column in _TESTED.items():
         before, after = (values[~np.isnan(values)] for values in (figures.numbers(s, column) for s in (a.rows, b.rows)))
         if len(before) and len(after):
-            found[key] = kolmogorov_smirnov(before, after)
+            found[key] = before, after
     return found
+
+
+def _hundredths(values: Floats) -> list[float]:
+    return [float(ms) for ms in np.quantile(values, np.linspace(0, 1, 101))]

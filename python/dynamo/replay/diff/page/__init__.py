@@ -8,15 +8,30 @@ from dynamo import _page
 from dynamo.replay.diff.comparison import Comparison
 from dynamo.replay.diff.text import Section, sections
 
+_CURVES = """<section aria-labelledby="curves-title">
+<h2 id="curves-title">Latencies</h2>
+<div class="legend"><span class="t0"><span class="swatch"></span>A</span>
+<span class="t1"><span class="swatch"></span>B</span></div>
+<div id="curves"></div>
+</section>
+"""
+_TITLES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "e2e_latency_ms": "Latency of requests"}
+
 
 def as_html(found: Comparison) -> str:
-    """The page of two runs: what the text says, as tables that scroll by themselves."""
+    """The page of two runs: what the text says, as tables that scroll by themselves, and curves of the latencies."""
+    curves = [
+        {"title": title, "runs": [list(map(_page.short, run)) for run in found.quantiles[name]]}
+        for name, title in _TITLES.items()
+        if name in found.quantiles
+    ]
     parts = {
         "TITLE": "Two runs compared",
         "HEAD": f"<p><b>A</b>: {html.escape(str(found.a))}</p>\n<p><b>B</b>: {html.escape(str(found.b))}</p>",
+        "CURVES": _CURVES if curves else "",
         "SECTIONS": "\n".join(_section(at, section) for at, section in enumerate(sections(found))),
     }
-    return _page.whole(__name__, (), parts, {})
+    return _page.whole(__name__, ("curves.js",) if curves else (), parts, {"curves": curves})
 
 
 def _section(at: int, section: Section) -> str:
