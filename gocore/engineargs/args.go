@@ -340,6 +340,9 @@ func ineffective(o *strictjson.Object, in shell) []string {
 	return warnings
 }
 
+// ofTransfer are the fields that say how long prompts take from one worker to another.
+var ofTransfer = []string{"kv_bytes_per_token", "kv_transfer_bandwidth", "kv_transfer_timing_mode"}
+
 // inVain says where a field has no effect, if it has none in this shell and beside these other fields; else "".
 func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
@@ -361,6 +364,8 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "with scheduler " + named(o).name
 	case f.from > named(o).release:
 		return "with scheduler " + named(o).name
+	case in == served && slices.Contains(ofTransfer, f.Name) && workerType(o) == engine.Aggregated && named(o).rules == Dynamo:
+		return "" // requests may bring prompts along that another server has computed
 	case f.workers != nil && !slices.Contains(f.workers, workerType(o)):
 		return "on " + workerType(o).String() + " workers"
 	case f.backend == "vllm" && hasModel(o): // see poolOf

@@ -10,6 +10,10 @@ type direct struct {
 	given []int32 // by request: the number behind that of the worker that it was given to, or 0
 }
 
+func newDirect(f *Fleet) *direct {
+	return &direct{Fleet: f, pool: f.pools[0], given: make([]int32, f.Requests)}
+}
+
 // send asks the router for a worker. The request may have to wait there, or before it.
 func (d *direct) send(id engine.RequestID, first bool) error {
 	if first {
@@ -32,7 +36,7 @@ func (d *direct) assigned(p *Pool, i int, id engine.RequestID) {
 		d.given[id] = int32(i) + 1
 	}
 	if accepted {
-		d.receive(p, i, id)
+		d.flow.receive(p, i, id)
 	}
 }
 

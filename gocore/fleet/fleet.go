@@ -19,6 +19,9 @@ type Config struct {
 	// one type and equal block sizes.
 	Pools    []PoolConfig
 	Transfer handoff.Transfer // of KV from prefill to decode workers
+	// Imports lets requests to one pool bring prompts along that were computed outside the fleet (engine.Request.Pull). Its
+	// engines have to be Destinations.
+	Imports bool
 	// LimitMs is when the run ends at the latest: no pass starts later. +Inf for no limit.
 	LimitMs  float64
 	World    World

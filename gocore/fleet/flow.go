@@ -61,8 +61,11 @@ var rules = map[engine.Handoff]func(*Fleet) flow{}
 
 // newFlow returns the way of requests through the pools of a fleet.
 func newFlow(f *Fleet) flow {
-	if len(f.pools) == 1 {
-		return &direct{Fleet: f, pool: f.pools[0], given: make([]int32, f.Requests)}
+	switch {
+	case f.Imports:
+		return newImports(f)
+	case len(f.pools) == 1:
+		return newDirect(f)
 	}
 	return rules[worker.Traits(f.Config.Pools[0].Args).Handoff](f)
 }

@@ -261,7 +261,7 @@ func (s *serverStart) start(l *loadedModel, sockets kvSockets) (*openai.Model, e
 		return nil, err
 	}
 	sockets.listen(&config)
-	m.TellsBlocks = sockets != nil
+	m.TellsBlocks, m.Imports = sockets != nil, config.Imports()
 	m.Workers = openai.NewWorkers()
 	for i := range l.pools {
 		role := ""

@@ -21,7 +21,7 @@ type Pool = fleet.PoolConfig
 // engines have the same type and block size.
 type Config struct {
 	Pools    []Pool
-	Transfer handoff.Transfer // between two pools
+	Transfer handoff.Transfer // between two pools, or from elsewhere
 	// KVEventLagMs is how long after a change of a cache the routers learn of it; 0 for at once.
 	KVEventLagMs float64
 	// Loaded is called with the load of a worker when that may have changed. It may be nil.
@@ -87,6 +87,8 @@ type Request struct {
 	// DeadlineMs is how long after its arrival the first token should be there, for the router; 0 for no deadline.
 	DeadlineMs float64
 	Sink       Sink
+	// Imported says that the KV of the prompt comes from elsewhere, and takes Config.Transfer; see Imports.
+	Imported bool
 
 	state    emission // on the worker that makes the answer
 	arrived  int64    // how many came before
@@ -140,7 +142,7 @@ func New(config Config) *Cluster {
 	}
 	f := fleet.Config{
 		Transfer: config.Transfer, LimitMs: math.Inf(1), World: inside{c}, Recorder: inside{c}, Watcher: inside{c},
-		KVEventLagMs: config.KVEventLagMs,
+		KVEventLagMs: config.KVEventLagMs, Imports: config.Imports(),
 	}
 	for k, p := range config.Pools {
 		c.workers[k] = make([]watched, p.Workers)
@@ -152,6 +154,12 @@ func New(config Config) *Cluster {
 		panic("cluster: " + err.Error()) // only a planner asks for something that a router may lack
 	}
 	return c
+}
+
+// Imports reports whether requests may be Imported: there is one pool, and its engines take prompts over when they are
+// told to.
+func (c *Config) Imports() bool {
+	return len(c.Pools) == 1 && fleet.Imports(c.Pools[0].Args)
 }
 
 // last returns the pool that makes answers.
@@ -264,6 +272,7 @@ func (c inside) Request(id engine.RequestID) engine.Request {
 	return engine.Request{
 		ID: id, PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens,
 		Prompt: kvcache.Prompt{Segments: r.blocks, PerSegment: 1}, NamedBlocks: len(r.blocks),
+		Pull: r.Imported,
 	}
 }
 

@@ -291,13 +291,18 @@ func checkEmpty(t *testing.T, c *Cluster) {
 	}
 }
 
-// TestCancel cancels random requests at random times: the others get all their tokens, and nothing is left behind.
+// TestCancel cancels random requests at random times: the others get all their tokens, and nothing is left behind. Half
+// the seeds have prompts that were computed elsewhere among them.
 func TestCancel(t *testing.T) {
 	for _, d := range deployments {
 		for seed := range uint64(4) {
 			t.Run(fmt.Sprint(d.name, seed), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				config := d.pools(t)
+				imports := seed%2 == 1 && config.Imports()
+				if imports {
+					config.Transfer = handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 5}
+				}
 				blockSize := config.Pools[0].Args.BlockSize
 				w := d.conversations(t, blockSize)
 				c := New(config)
@@ -308,6 +313,7 @@ func TestCancel(t *testing.T) {
 					next, _ := driver.NextMs()
 					turn, atMs, _ := driver.Next(next)
 					requests[turn] = requestOf(driver.Turn(turn), blockSize, &records[turn])
+					requests[turn].Imported = imports && rng.IntN(2) == 0
 					var cancels []*Request
 					if i := rng.IntN(int(turn) + 1); rng.IntN(2) == 0 {
 						cancels = append(cancels, requests[i])

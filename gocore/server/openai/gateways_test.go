@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestGateways: what routers and gateways ask a worker.
@@ -190,8 +191,33 @@ func TestTransferIsOffered(t *testing.T) {
 	if got["do_remote_prefill"] != true || got["do_remote_decode"] != false || len(got["remote_block_ids"].([]any)) != 3 || got["remote_engine_id"] == "" {
 		t.Errorf("got %v", got)
 	}
-	decode := `{"prompt":"x","max_tokens":1,"kv_transfer_params":{"do_remote_prefill":true,"remote_block_ids":[0]}}`
-	if got := post(t, url+"/v1/completions", decode); got.status != 200 || strings.Contains(got.text, "kv_transfer_params") {
+}
+
+// TestTransferIsTaken: a decode worker takes a prompt over without computing it, or says that it cannot.
+func TestTransferIsTaken(t *testing.T) {
+	body := `{"prompt":"` + strings.Repeat("x", 3000) + `","max_tokens":1,"kv_transfer_params":{"do_remote_prefill":true,"remote_block_ids":[0]}}`
+	_, url := start(t, `{"speedup_ratio":0.2}`, func(c *Config) { c.Models[0].Imports = true })
+	since := time.Now()
+	if got := post(t, url+"/v1/completions", body); got.status != 200 || strings.Contains(got.text, "kv_transfer_params") {
 		t.Errorf("got %d %s", got.status, got.text)
+	}
+	taken := time.Since(since)
+	since = time.Now()
+	post(t, url+"/v1/completions", strings.Replace(strings.Replace(body, "xxx", "yyy", 1), "do_remote_prefill", "nothing", 1))
+	if computed := time.Since(since); taken > computed/2 {
+		t.Errorf("a prompt that is taken over: %v, one that is computed: %v", taken, computed)
+	}
+	_, url = start(t, fast, nil)
+	for params, says := range map[string]string{
+		`{"do_remote_prefill":true,"remote_block_ids":[0]}`:      "kv_transfer_params: do_remote_prefill is not supported by these engines",
+		`{"do_remote_prefill":true,"do_remote_decode":true}`:     "both true",
+		`{"do_remote_prefill":1}`:                                "do_remote_prefill",
+		`{"do_remote_prefill":true,"remote_block_ids":["a",{}]}`: "remote_block_ids",
+		`["do_remote_prefill"]`:                                  "kv_transfer_params",
+	} {
+		got := post(t, url+"/v1/completions", `{"prompt":"x","kv_transfer_params":`+params+`}`)
+		if got.status != http.StatusBadRequest || !strings.Contains(got.text, says) {
+			t.Errorf("%s: got %d %s", params, got.status, got.text)
+		}
 	}
 }

@@ -108,9 +108,10 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 		session: hintsOf(ctx).session, injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
 	}
 	g.running = g.usage && r.StreamOptions.ContinuousUsage
-	if !t.model.elsewhere() {
-		g.transfer = r.Transfer.offer(s, t, questions)
+	if err := r.Transfer.check(t.model); err != nil {
+		return nil, err
 	}
+	g.transfer = r.Transfer.offer(s, t, questions)
 	if n := len(questions) * r.choices(); n > maxAnswers {
 		return nil, badRequest("n", "got %d for %d prompts, want at most %d answers in all", r.choices(), len(questions), maxAnswers)
 	}
@@ -171,7 +172,7 @@ func (g *generation) decide(ctx context.Context, c *choice, r *sampling, q *ques
 	request := cluster.Request{
 		Keys:         cluster.Keys(all, m.Args.BlockSize, g.target.adapter.salt+r.CacheSalt),
 		PromptTokens: len(q.tokens), OutputTokens: len(c.answer.Tokens), Priority: r.Priority,
-		Session: h.session, Tenant: h.tenant, DeadlineMs: h.deadlineMs,
+		Session: h.session, Tenant: h.tenant, DeadlineMs: h.deadlineMs, Imported: r.Transfer.imports(),
 	}
 	if m.TellsBlocks {
 		request.Tokens = all

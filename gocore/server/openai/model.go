@@ -37,6 +37,8 @@ type Model struct {
 	// MaxAdapters is how many adapters an engine holds at once, as metrics show it.
 	MaxAdapters int
 	Images      Images
+	// Imports says that the engines take over prompts that were computed by another server.
+	Imports bool
 	// TellsBlocks has requests bring their tokens along, as changes of caches are published.
 	TellsBlocks bool
 
