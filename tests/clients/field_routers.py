@@ -166,7 +166,7 @@ def knows(router: Router, servers: list[Server]) -> None:
 
 
 def two_pools(python: str, name: str, folder: Path) -> None:
-    """Answers through a prefill and a decode server. Before SGLang's the latter computes prompts, too: docs/serve.md."""
+    """Answers through a prefill and a decode server. Behind SGLang's routers both compute prompts: docs/serve.md."""
     engine = ENGINES[name]
     with ExitStack() as stack:
         speeds = {"prefill": ("--speedup-ratio", "100"), "decode": ("--speedup-ratio", "100")}
