@@ -62,7 +62,7 @@ def test_the_answer_is_that_of_exhaustive_search(
     assert len(every.whole) == len(valid) == len(found.whole) + len(found.out)
     assert len(found.whole) < len(valid)
     for name, (how, reason) in found.out.items():
-        if how in ("bound", "beginning") and objective != "goodput":
+        if how in ("bound", "prefill", "kv", "beginning") and objective != "goodput":
             assert every.whole[name]["status"] == "infeasible", (name, reason)
     for name, point in found.whole.items():
         assert point["figures"] == every.whole[name]["figures"]
@@ -200,6 +200,7 @@ def test_no_deployment_is_enough(trace: Path, cli: Cli, limit: int) -> None:
         (["--gpus", "0"], "gpus: got 0, want an integer from 1 to 1024"),
         (["--engine", "vlm"], 'engine: got "vlm", did you mean vllm?'),
         (["--objective", "cheap"], 'objective: got "cheap", want one of fewest_gpus, cost, goodput'),
+        (["--objective", "energy"], "the AIC SDK has measured the power of single operations only"),
         (["--model", "m"], "system: got nothing, want model and system together"),
         (["--engine-args", "[1]"], "engine_args: "),
         (["--engine-args", '{"max_num_sequences": 3}'], "max_num_seqs"),
@@ -414,3 +415,12 @@ def test_two_pools_lose_workers_and_a_node(trace: Path, tmp_path: Path) -> None:
         assert "unknown" not in case, case
         assert case["figures"]["num_requests"] == 80
         assert 0 < case["figures"]["failed_requests"] < 80, case
+
+
+def test_each_rank_has_a_pool_of_its_own() -> None:
+    engine = {"scheduler": "vllm", "num_gpu_blocks": 100, "block_size": 64, "max_num_batched_tokens": 2048}
+    alone = {"input_tokens": 1, "output_tokens": 2, "request_count": 1, "num_workers": 1}
+    for ranks, tokens in ((1, 6_400), (4, 25_600)):
+        assert (
+            search._pool_tokens({"arguments": {**alone, "extra_engine_args": {**engine, "dp_size": ranks}}}) == tokens
+        )

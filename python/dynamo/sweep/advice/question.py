@@ -23,6 +23,11 @@ _TERM = re.compile(r"\s*([A-Za-z0-9_]+)\s*(<=|>=)\s*(\S+)\s*")
 # GPUs that share a fast link, where it is not eight; by the beginning of the system's name.
 _SMALL_NODES = {"gb200": 4, "gb300": 4}
 _NODE = 8
+_ENERGY = ("energy", "joules", "power", "watts")
+_NO_POWER = (
+    "the AIC SDK has measured the power of single operations only (in 0.12 attention and expert layers of vLLM on "
+    "B200), of no whole model"
+)
 # What counts as good for a request, by the latency that a bound is about.
 _GOOD = {"ttft_ms": "sla_ttft_ms", "tpot_ms": "sla_tpot_ms", "itl_ms": "sla_tpot_ms", "e2e_latency_ms": "sla_e2e_ms"}
 
@@ -84,6 +89,8 @@ def ask(
             "both, durations are those of engine_args, else built-in ones of no particular GPU"
         )
     _one_of("engine", engine, tuple(ENGINES))
+    if objective in _ENERGY:
+        raise ValueError(f"objective: got {values.show(objective)}, want one of {', '.join(OBJECTIVES)}: {_NO_POWER}")
     _one_of("objective", objective, OBJECTIVES)
     limits = parse_sla(sla_given)
     shared = _engine_args(engine_args)
