@@ -69,7 +69,7 @@ type Setup struct {
 }
 
 // Commons is what engines of one pool share. The first one that needs something of it makes it.
-type Commons struct{ HostStore any }
+type Commons struct{ HostStore, Storage any }
 
 // Shape is what the duration of a pass follows from, and what the pass did besides.
 type Shape struct {
@@ -236,6 +236,23 @@ type Copied struct {
 	Found                   int     // tokens of prompts that were on the host at the first admission of their requests
 	StoreMs, LoadMs         float64 // how long these copies take, one after the other
 	HeldMs                  float64 // how long the scheduler stood still for copies
+
+	Storage Stored // behind the host
+}
+
+// Stored counts blocks that move between a host and storage behind it.
+type Stored struct {
+	Stored, Loaded, Evicted int     // written to the storage; read from it; gone from there
+	StoreMs, LoadMs         float64 // how long these transfers took
+}
+
+// Add adds up.
+func (s *Stored) Add(more Stored) {
+	s.Stored += more.Stored
+	s.Loaded += more.Loaded
+	s.Evicted += more.Evicted
+	s.StoreMs += more.StoreMs
+	s.LoadMs += more.LoadMs
 }
 
 // Add adds up.
@@ -248,6 +265,7 @@ func (c *Copied) Add(more Copied) {
 	c.StoreMs += more.StoreMs
 	c.LoadMs += more.LoadMs
 	c.HeldMs += more.HeldMs
+	c.Storage.Add(more.Storage)
 }
 
 // Cut ends a pass that waits at nowMs, or as soon after that as it may end.

@@ -20,9 +20,10 @@ type Parts struct {
 	Copies []Copy
 }
 
-// Copy is blocks on their way to the host, or back. Those in one direction follow each other.
+// Copy is blocks on their way to the host, or back, or between the host and storage behind it. Those in one direction follow each other.
 type Copy struct {
 	Back           bool
+	Storage        bool
 	StartMs, EndMs float64
 	Blocks         int
 }

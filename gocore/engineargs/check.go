@@ -301,6 +301,12 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	if nested := o.Object("host_cache"); in.onClock() && nested != nil && nested.Given("shared") && nested.Bool("shared") {
 		errs = append(errs, &strictjson.NotBuiltError{Field: "host_cache.shared", Value: "true", Feature: "a store that live workers share"})
 	}
+	if nested := o.Object("host_cache"); in.onClock() && nested != nil && storage(nested).Asked() {
+		name := storage(nested).sizedBy()
+		errs = append(errs, &strictjson.NotBuiltError{
+			Field: "host_cache." + name, Value: nested.Shown(name), Feature: "storage behind the host of live workers, and of the server's",
+		})
+	}
 	for _, f := range table {
 		if !isSet(o, f) {
 			continue

@@ -47,6 +47,8 @@ type HostCacheArgs struct {
 	// TokenBytes is the size of a token's KV, 0 if it is not known. A tier that is unsized becomes whole by Size.
 	TokenBytes int
 	unsized    unsized
+	// Storage is what is behind the host.
+	Storage StorageArgs
 }
 
 // unsized is what is known of a tier before the size of a token is: its own, in GB, and the speed of its copies, in
@@ -129,6 +131,7 @@ func hostCache(o *strictjson.Object) HostCacheArgs {
 		a.PromptOnly = nested.Bool("offload_prompt_only")
 	}
 	a.Shared = nested.Given("shared") && nested.Bool("shared")
+	a.Storage = storage(nested)
 	if nested.Given("write_policy") {
 		a.WritePolicy = slices.Index(writePolicyNames, nested.Text("write_policy"))
 	}
@@ -169,7 +172,9 @@ func hostBandwidths(o *strictjson.Object) (load, store float64) {
 }
 
 // Unsized reports whether the tier becomes whole by SizeHost only.
-func (a HostCacheArgs) Unsized() bool { return a.unsized != unsized{} }
+func (a HostCacheArgs) Unsized() bool {
+	return a.unsized != unsized{} || a.Storage.unsized != unsized{}
+}
 
 // Asked reports whether there is a tier, sized or not.
 func (a HostCacheArgs) Asked() bool { return a.Blocks > 0 || a.Unsized() }
@@ -206,6 +211,9 @@ func (a *Args) SizeHost(bytesPerToken int) error {
 		}
 	}
 	h.unsized = unsized{}
+	if err := h.Storage.size(block); err != nil {
+		return err
+	}
 	if h.ChunkBlocks > h.Blocks {
 		want := fmt.Sprintf("at most the blocks of the host, %d", h.Blocks)
 		return &strictjson.FieldError{Field: "host_cache.blocks_per_chunk", Got: fmt.Sprint(h.ChunkBlocks), Want: want}
@@ -246,7 +254,8 @@ func checkHostWords(o *strictjson.Object) error {
 			return &strictjson.FieldError{Field: "host_cache." + name, Got: nested.Shown(name), Want: "it left out, as a bandwidth is given"}
 		}
 	}
-	if (load > 0 || store > 0 || o.Float("host_cache_gb") > 0) && o.Int("kv_bytes_per_token") == 0 && !o.Given("aic_backend") {
+	inBytes := load > 0 || store > 0 || o.Float("host_cache_gb") > 0 || hostCache(o).Storage.unsized != unsized{}
+	if inBytes && o.Int("kv_bytes_per_token") == 0 && !o.Given("aic_backend") {
 		return &strictjson.FieldError{
 			Field: "kv_bytes_per_token", Got: "nothing", Want: "the bytes of a token's KV, or aic_backend that knows them, for a host tier in GB or GB/s",
 		}
@@ -270,8 +279,8 @@ func checkHostCache(o *strictjson.Object) error {
 			return &strictjson.FieldError{Field: name + "." + member, Got: nested.Shown(member), Want: "it left out with scheduler " + s.name}
 		}
 	}
-	if s.rules != VLLMOwn {
-		return nil
+	if err := checkStorage(o, nested); err != nil || s.rules != VLLMOwn {
+		return err
 	}
 	if nested != nil && nested.Given("shared_ms_per_block") && !hostCache(o).Shared {
 		return &strictjson.FieldError{

@@ -26,6 +26,12 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 			Field: "host_cache.shared", Got: "true", Want: "false with " + faultOptions[first] + ": what becomes of copies of a lost worker is not known",
 		}
 	}
+	if blocks := d.args.HostCache.Storage.Blocks; blocks > 0 {
+		return nil, &strictjson.FieldError{
+			Field: "host_cache.storage_blocks", Got: fmt.Sprint(blocks),
+			Want: "it left out with " + faultOptions[first] + ": what becomes of transfers of a lost worker is not known",
+		}
+	}
 	script, err := faults.Parse(o.Text("faults"), faults.Layout{
 		TwoPools: d.disaggregated, Prefill: d.prefillWorkers, Decode: d.workers, Grows: isPlanned(o),
 	})

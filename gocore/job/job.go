@@ -318,6 +318,7 @@ func (r *run) resources(e ended) report.Resources {
 		TimingModel:          r.models.name,
 		Scheduler:            r.deployment.ownScheduler(),
 		HostTier:             r.deployment.args.HostCache.Blocks > 0,
+		Storage:              r.deployment.args.HostCache.Storage.Blocks > 0,
 		HostBlockBytes:       r.deployment.args.HostCache.TokenBytes * r.deployment.args.BlockSize,
 		Ranks:                r.deployment.ranked(),
 		Groups:               r.deployment.args.LayerGroups().Beside > 0,

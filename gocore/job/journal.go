@@ -102,6 +102,7 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 		Requests: r.workload.Len(),
 		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs, Ranked: d.ranked(),
 		Hosted:  d.args.HostCache.Blocks > 0,
+		Storage: d.args.HostCache.Storage.Blocks > 0,
 		Grouped: d.args.LayerGroups().Beside > 0,
 		Name:    r.nameInTimeline,
 	}

@@ -19,6 +19,8 @@ type Config struct {
 	StepMs float64
 	Ranked bool // the series has a column on ranks that wait for each other
 	Hosted bool // there is a tier of host memory, and columns and tracks on its copies
+	// Storage tells that there is storage behind it, with tracks of their own.
+	Storage bool
 	// Grouped tells that caches have several groups: there is a counter of the blocks of full attention, and the series
 	// has columns.
 	Grouped bool

@@ -35,6 +35,8 @@ const (
 	toHostTrack   = 3 + numCounters
 	fromHostTrack = 4 + numCounters
 	groupTrack    = 5 + numCounters
+	writesTrack   = 6 + numCounters
+	readsTrack    = 7 + numCounters
 	firstLane     = 16
 )
 
@@ -89,6 +91,10 @@ func (w *worker) describe() {
 		w.copied = perfetto.NewSequence(copySequences + w.index())
 		w.copied.Describe(perfetto.Track{ID: w.base + toHostTrack, Parent: w.base, Name: "copies to the host", Rank: 2 + numCounters})
 		w.copied.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host", Rank: 3 + numCounters})
+	}
+	if w.j.cfg.Storage {
+		w.copied.Describe(perfetto.Track{ID: w.base + writesTrack, Parent: w.base, Name: "writes to storage", Rank: 4 + numCounters})
+		w.copied.Describe(perfetto.Track{ID: w.base + readsTrack, Parent: w.base, Name: "reads from storage", Rank: 5 + numCounters})
 	}
 	if w.j.cfg.Grouped {
 		name := "KV blocks of full attention"
@@ -151,7 +157,20 @@ func (w *worker) countGroup(ms float64, used inUse) {
 	}
 }
 
-// writeCopy writes a slice for a copy to the host, or back.
+// trackOf returns the name of the slice of a copy, and the track on which it is.
+func (w *worker) trackOf(c engine.Copy) (string, perfetto.TrackID) {
+	switch {
+	case c.Storage && c.Back:
+		return "read", w.base + readsTrack
+	case c.Storage:
+		return "write", w.base + writesTrack
+	case c.Back:
+		return "load", w.base + fromHostTrack
+	}
+	return "store", w.base + toHostTrack
+}
+
+// writeCopy writes a slice for a copy to the host, or back, or between the host and storage.
 func (w *worker) writeCopy(c engine.Copy) {
 	if w.copied == nil {
 		return
@@ -160,10 +179,7 @@ func (w *worker) writeCopy(c engine.Copy) {
 	if !ok {
 		return
 	}
-	name, track := "store", w.base+toHostTrack
-	if c.Back {
-		name, track = "load", w.base+fromHostTrack
-	}
+	name, track := w.trackOf(c)
 	w.copied.Begin(perfetto.Event{Track: track, AtNs: from, Name: name, Args: []perfetto.Arg{{Name: "blocks", Value: int64(c.Blocks)}}})
 	w.copied.End(track, to)
 }

@@ -158,7 +158,7 @@ func (w *worker) copies(p *engine.Pass) {
 		return
 	}
 	for _, c := range p.Parts.Copies {
-		if w.series != nil {
+		if w.series != nil && !c.Storage {
 			w.series.copies(c)
 		}
 		w.writeCopy(c)

@@ -27,6 +27,7 @@ type key struct {
 	ruled           bool   // only there if engines follow other rules than Dynamo's
 	hosted          bool   // only there if engines have a tier of host memory
 	sized           bool   // only there if so, and the size of its blocks is known
+	stored          bool   // only there if there is storage behind that
 	ranked          bool   // only there if ranks run their passes together
 	grouped         bool   // only there if caches have several groups
 	int             func(*sums) int
@@ -116,6 +117,24 @@ var keys = []key{
 		int: func(s *sums) int { return s.copied.Stored * s.used.HostBlockBytes }},
 	{name: "host_loaded_bytes", unit: "bytes", doc: "Bytes copied back from the host.", sized: true,
 		int: func(s *sums) int { return s.copied.Loaded * s.used.HostBlockBytes }},
+	{name: "storage_written_blocks", unit: "blocks", doc: "KV blocks written to [storage behind the host](../tiers.md#storage-behind-the-host); only with it, like the next ones.", stored: true,
+		int: func(s *sums) int { return s.copied.Storage.Stored }},
+	{name: "storage_read_blocks", unit: "blocks", doc: "KV blocks read from there to the host.", stored: true,
+		int: func(s *sums) int { return s.copied.Storage.Loaded }},
+	{name: "storage_evicted_blocks", unit: "blocks", doc: "KV blocks that left the storage to make room.", stored: true,
+		int: func(s *sums) int { return s.copied.Storage.Evicted }},
+	{name: "storage_write_ms", unit: "ms", doc: "How long writes took that have ended, over all workers.", stored: true,
+		float: func(s *sums) float64 { return s.copied.Storage.StoreMs }},
+	{name: "storage_read_ms", unit: "ms", doc: "How long reads took.", stored: true,
+		float: func(s *sums) float64 { return s.copied.Storage.LoadMs }},
+	{name: "storage_write_busy_ratio", unit: "0 to 1", doc: "Part of the time of the workers in which writes ran.", stored: true,
+		float: func(s *sums) float64 { return s.used.busy(s.copied.Storage.StoreMs) }},
+	{name: "storage_read_busy_ratio", unit: "0 to 1", doc: "The same of reads.", stored: true,
+		float: func(s *sums) float64 { return s.used.busy(s.copied.Storage.LoadMs) }},
+	{name: "storage_written_bytes", unit: "bytes", doc: "Bytes written; only if those of a token are known, like the next one.", stored: true, sized: true,
+		int: func(s *sums) int { return s.copied.Storage.Stored * s.used.HostBlockBytes }},
+	{name: "storage_read_bytes", unit: "bytes", doc: "Bytes read.", stored: true, sized: true,
+		int: func(s *sums) int { return s.copied.Storage.Loaded * s.used.HostBlockBytes }},
 	{name: "rank_pass_ms", unit: "ms", doc: "Time of data-parallel ranks in common passes, summed over ranks; only with `dp_size` above 1 by vLLM's own rules, see [ranks](../ranks.md).", ranked: true,
 		float: func(s *sums) float64 { return s.lockstep.PassMs }},
 	{name: "rank_wait_ms", unit: "ms", doc: "How much of it ranks waited for the slowest.", ranked: true,

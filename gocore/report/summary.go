@@ -41,6 +41,7 @@ type Resources struct {
 	TimingModel                               string // name of the model that said how long passes take
 	Scheduler                                 string // whose rules engines follow, with the release; "" for Dynamo's
 	HostTier                                  bool   // engines have a tier of host memory
+	Storage                                   bool   // and storage behind it
 	HostBlockBytes                            int    // size of a block there, 0 if it is not known
 	Ranks                                     bool   // ranks run their passes together
 	Groups                                    bool   // caches have several groups
@@ -92,7 +93,7 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	for _, k := range keys {
 		switch {
 		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" || k.hosted && !used.HostTier ||
-			k.sized && (!used.HostTier || used.HostBlockBytes == 0) || k.ranked && !used.Ranks || k.grouped && !used.Groups:
+			k.stored && !used.Storage || k.sized && (!used.HostTier || used.HostBlockBytes == 0) || k.ranked && !used.Ranks || k.grouped && !used.Groups:
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

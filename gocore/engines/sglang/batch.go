@@ -210,6 +210,7 @@ func (s *Scheduler) Cancel(id engine.RequestID) {
 	s.rejected = slices.DeleteFunc(s.rejected, func(r engine.Rejection) bool { return r.ID == id })
 	for _, queue := range []*deque.Deque[*sequence]{&s.waiting, &s.unread} {
 		if r, ok := transit.TakeFrom(queue, id); ok {
+			s.leaveFetch(r)
 			s.drop(r)
 			return
 		}

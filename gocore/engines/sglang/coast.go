@@ -92,7 +92,7 @@ func (s *Scheduler) mereDecodes() int {
 		return 0
 	case s.over > 0 || s.roll.ending > 0:
 		return 0
-	case s.pool.Tiered() && s.pool.Copying():
+	case s.pool.Tiered() && s.pool.Copying(), s.prefetches != nil && len(s.prefetches.under)+len(s.prefetches.unseen) > 0:
 		return 0
 	case s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0:
 		return 0

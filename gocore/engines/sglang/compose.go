@@ -14,6 +14,10 @@ func (s *Scheduler) compose() *batch {
 	if s.pool.Tiered() {
 		s.pool.Notice()
 	}
+	if s.prefetches != nil {
+		s.fetched()
+		s.seek()
+	}
 	if c := s.chunked; c != nil {
 		s.pool.Share(&c.lease, c.computed, c.promptTokens)
 	}
@@ -104,12 +108,16 @@ func (s *Scheduler) composePrefill(b *batch) {
 	} else if left.input <= 0 || left.chunk <= 0 { // as each running request counts in a mixed batch
 		return
 	}
-	for s.waiting.Len() > 0 {
+	for {
+		place := s.next()
+		if place == s.waiting.Len() {
+			return
+		}
 		if len(b.prefills) >= seats {
 			s.full = true
 			return
 		}
-		switch s.admit(b, &left) {
+		switch s.admit(b, &left, place) {
 		case noRoom:
 			s.full = len(s.running) > 0 || len(b.prefills) > 0
 			return
@@ -136,11 +144,11 @@ const (
 	overBudget         // the batch is full
 )
 
-// admit moves the head of the waiting queue into the prefill batch, or says why not. The verdict on one that was
+// admit moves the request at a place of the waiting queue into the prefill batch, or says why not. The verdict on one that was
 // admitted is whether another one may follow. The look-up makes what it finds the youngest, also for a request that is
 // refused.
-func (s *Scheduler) admit(b *batch, left *budget) verdict {
-	r := s.waiting.Front()
+func (s *Scheduler) admit(b *batch, left *budget, place int) verdict {
+	r := s.waiting.At(place)
 	cached := s.pool.Open(&r.lease, r.tokens()-1)
 	tokens, output := r.tokens()-cached, s.clipped(r.maxOutput)
 	if lack := s.lackOf(left, tokens, s.owed(r)); lack != engine.NoLack {
@@ -167,7 +175,7 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 			s.found += max(0, loaded-max(0, cached-r.promptTokens))
 		}
 	}
-	s.waiting.PopFront()
+	s.waiting.Remove(place)
 	s.rows++
 	r.status, r.computed, r.scheduled = running, cached, r.generated
 	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: min(cached, r.promptTokens)})
@@ -197,7 +205,8 @@ func (s *Scheduler) verdict(left *budget) verdict {
 }
 
 // continueChunked computes the next part of the chunked request, which needs no room beyond its own, and reports
-// whether it does: in the pool of the layers with a window a page of reserve stays, and without more the request waits.
+// whether it does: in the pool of the layers with a window a page of reserve stays, and without more the request waits. It waits, too, if
+// requests that decode in mixed batches have taken its room, of which SGLang would run out.
 func (s *Scheduler) continueChunked(b *batch, left *budget) bool {
 	r := s.chunked
 	limit := left.chunk
@@ -215,6 +224,9 @@ func (s *Scheduler) continueChunked(b *batch, left *budget) bool {
 	}
 	rest := r.tokens() - r.computed
 	tokens, output := min(rest, limit), 0
+	if s.ceil(r.computed+tokens)-s.ceil(r.computed) > s.pool.Available() && len(s.running) > 0 {
+		return false // those that decode in the same batches have taken its room: they go on without it
+	}
 	if tokens == rest {
 		s.chunked = nil
 		output = s.clipped(r.maxOutput)

@@ -45,6 +45,6 @@ func (s *Scheduler) receive() {
 		return
 	}
 	for s.unread.Len() > 0 {
-		s.waiting.PushBack(s.unread.PopFront())
+		s.queue(s.unread.PopFront())
 	}
 }

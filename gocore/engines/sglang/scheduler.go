@@ -61,11 +61,13 @@ type Scheduler struct {
 	lacks engine.Lack     // of the round, with windows
 	waits engine.GroupUse // only the times
 
-	copied    radix.HostUse // as of the last pass
-	missed    int           // pages of the host that requests of this pass compute
-	found     int           // tokens that requests admitted first in this pass found on the host
-	reporting bool
-	work      engine.Phases // of the last pass, if reporting
+	prefetches *prefetches   // nil without storage behind a host tier
+	lowerTiers bool          // events are for routers that know tiers
+	copied     radix.HostUse // as of the last pass
+	missed     int           // pages of the host that requests of this pass compute
+	found      int           // tokens that requests admitted first in this pass found on the host
+	reporting  bool
+	work       engine.Phases // of the last pass, if reporting
 
 	coast          coast
 	charges        []int // scratch of budget
@@ -90,6 +92,10 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 	}
 	s.pool.TellTiers(setup.LowerTiers, setup.Names)
+	s.lowerTiers = setup.LowerTiers
+	if args.HostCache.Storage.Blocks > 0 {
+		s.addStorage(setup.Commons)
+	}
 	if s.pool.Tiered() && s.parts != nil {
 		s.pool.TellCopies(func(back bool, startMs, endMs float64, pages int) {
 			s.parts.Copy(engine.Copy{Back: back, StartMs: startMs, EndMs: endMs, Blocks: pages})
@@ -119,6 +125,9 @@ var _ engine.Coaster = (*Scheduler)(nil)
 func (s *Scheduler) Observe() {
 	s.observed = true
 	s.pool.Record()
+	if s.prefetches != nil && s.lowerTiers {
+		s.prefetches.client.Record()
+	}
 }
 
 // Add implements [engine.Engine].
@@ -131,7 +140,15 @@ func (s *Scheduler) Add(req engine.Request) {
 		s.unread.PushBack(s.newSequence(req))
 		return
 	}
-	s.waiting.PushBack(s.newSequence(req))
+	s.queue(s.newSequence(req))
+}
+
+// queue puts a request at the end of the waiting queue that has just come.
+func (s *Scheduler) queue(r *sequence) {
+	s.waiting.PushBack(r)
+	if s.prefetches != nil {
+		s.prefetches.unseen = append(s.prefetches.unseen, r)
+	}
 }
 
 // Requests implements [engine.Engine].
@@ -153,6 +170,9 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 			return s.stand(), true
 		}
 		s.pool.Tell(nowMs)
+	}
+	if s.prefetches != nil {
+		s.prefetches.client.Advance(nowMs)
 	}
 	b := s.flying
 	if b == nil {
@@ -184,6 +204,9 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	if s.pool.Tiered() {
 		s.countCopies()
 	}
+	if s.prefetches != nil {
+		s.tellStorage()
+	}
 	s.lastEndMs = s.out.EndMs
 	return &s.out, !s.out.Idle() || s.Requests() == 0
 }
@@ -202,7 +225,11 @@ func (s *Scheduler) awaitCopy(b *batch) {
 	if !s.pool.Tiered() || !b.empty() || s.waiting.Len() == 0 && !b.stuck {
 		return
 	}
-	if end, ok := s.pool.NextEnd(); ok {
+	end, ok := s.pool.NextEnd()
+	if fetchedMs, any := s.nextFetched(); any && (!ok || fetchedMs < end) {
+		end, ok = fetchedMs, true
+	}
+	if ok {
 		s.out.Waits, s.out.WaitsFromMs, s.out.EndMs = true, s.pool.Clock(), end
 		s.explainWait()
 	}

@@ -29,6 +29,7 @@ type sequence struct {
 	computed  int // tokens whose KV is computed when the batch composed last ends; 0 after a retraction
 	entered   int // tokens that were computed when it began to decode
 	lease     radix.Lease
+	fetch     *fetch // nil unless the prompt is being fetched from storage
 	place     place
 	listed    bool // is in Scheduler.running or prefilled
 	runs      bool // is in Scheduler.running

@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"math"
 	"slices"
 
 	"github.com/gammazero/deque"
@@ -25,8 +26,9 @@ type offload struct {
 	host        *chunks.Store
 	chunkBlocks int
 	promptOnly  bool
-	common      *common // what it shares with other workers, nil for nothing
-	number      int     // of those that share it
+	common      *common     // what it shares with other workers, nil for nothing
+	number      int         // of those that share it
+	prefetches  *prefetches // nil without storage behind it
 	lanes       [2]*sharing.Lane
 	noticeMs    float64 // with common: which copies the pass that runs is going to notice, those that have ended by then
 	untold      []engine.Copy
@@ -85,6 +87,7 @@ type hosted struct {
 	counted bool // in Copied.Found, if it found anything
 	onGPU   int  // tokens that the pool had when the load began
 	ended   bool
+	fetch   *fetch       // nil unless the prompt is being fetched from storage
 	slots   []paged.Slot // when it has ended, if copies read them or are going to
 	tokens  int          // to offer at the end
 }
@@ -103,12 +106,15 @@ func newOffload(s *Scheduler, commons *engine.Commons) *offload {
 	store := func() *chunks.Store {
 		return chunks.New(a.Blocks/a.ChunkBlocks, a.ChunkBlocks, a.StoreThreshold, policy)
 	}
+	if commons == nil {
+		commons = &engine.Commons{}
+	}
+	if a.Storage.Blocks > 0 {
+		o.addStorage(commons)
+	}
 	if !a.Shared {
 		o.host = store()
 		return o
-	}
-	if commons == nil {
-		commons = &engine.Commons{}
 	}
 	if commons.HostStore == nil {
 		commons.HostStore = &common{store: store(), link: sharing.New(a.SharedMsPerBlock)}
@@ -130,6 +136,9 @@ func (o *offload) announce(routers, names bool) {
 	o.announces, o.names = routers && o.chunkBlocks == 1, names
 	if o.announces || o.names {
 		o.host.Record()
+	}
+	if o.announces && o.prefetches != nil {
+		o.prefetches.client.Record()
 	}
 }
 
@@ -180,6 +189,13 @@ func (o *offload) tellNames(kind kvcache.EventKind, spans []chunks.Span) {
 	o.events = append(o.events, e)
 }
 
+// tellEvicted announces what the store has evicted.
+func (o *offload) tellEvicted() {
+	evicted := o.host.TakeEvicted()
+	o.tellOf(kvcache.Removed, evicted)
+	o.tellNames(kvcache.LetGo, evicted)
+}
+
 // takeEvents returns the events of the store since the last call. They come before those of the pool: what has to keep its name may
 // leave the pool in the same pass.
 func (o *offload) takeEvents() []kvcache.Event {
@@ -189,6 +205,9 @@ func (o *offload) takeEvents() []kvcache.Event {
 	}
 	events := *from
 	*from = nil
+	if o.prefetches != nil && o.announces {
+		events = append(events, o.prefetches.client.TakeEvents()...)
+	}
 	return events
 }
 
@@ -286,6 +305,7 @@ func (o *offload) admit(b *batch, budget int) {
 		}
 		budget -= o.start(b, r, tokens)
 	}
+	o.seek()
 	if s.headWaits && o.quiet() {
 		return
 	}
@@ -296,7 +316,7 @@ func (o *offload) admit(b *batch, budget int) {
 			s.out.Rejected = append(s.out.Rejected, engine.Rejection{ID: r.id, Reason: reason})
 			continue
 		}
-		if len(r.hosted.copying) > 0 {
+		if len(r.hosted.copying) > 0 || o.awaitsFetch(r) {
 			i++
 			continue
 		}
@@ -384,7 +404,7 @@ func (o *offload) offers(r *sequence) bool {
 
 // quiet reports whether nothing is copied or waits for a copy.
 func (o *offload) quiet() bool {
-	return o.storing.Len()+o.loading.Len() == 0 && !o.outstanding() && len(o.holding) == 0
+	return o.storing.Len()+o.loading.Len() == 0 && !o.outstanding() && len(o.holding) == 0 && math.IsInf(o.nextFetched(), 1)
 }
 
 // reserved returns the number of blocks that requests lack whose prompts are on their way into the pool.
@@ -434,9 +454,7 @@ func (o *offload) offer(h *hosted, tokens int) {
 		return
 	}
 	stored, taken := o.host.Offer(&h.Request, o.chunksOf(&h.key, h.next, to)...)
-	evicted := o.host.TakeEvicted()
-	o.tellOf(kvcache.Removed, evicted)
-	o.tellNames(kvcache.LetGo, evicted)
+	o.tellEvicted()
 	if !taken {
 		return
 	}
@@ -533,6 +551,7 @@ func (o *offload) run(t *transferring, queue *deque.Deque[*transferring], lastEn
 	tookMs := o.latencyMs + float64(float64(t.blocks)*blockMs)
 	t.endMs = startMs + tookMs
 	*lastEnd = t.endMs
+	o.passOn(t, t.endMs)
 	o.count(t, startMs, tookMs)
 }
 
@@ -612,6 +631,7 @@ func (o *offload) leave(r *sequence) {
 
 // forget lets the host forget a request that does not run, with the next pass.
 func (o *offload) forget(r *sequence) {
+	o.leaveFetch(r)
 	r.hosted.ended = true
 	o.leaving = append(o.leaving, r.hosted)
 }
@@ -679,7 +699,11 @@ func (o *offload) again(b *batch) bool {
 	if noticed || o.outstanding() || b.preempted > 0 {
 		return true
 	}
-	if next, any := o.nextEnd(); any && s.Requests() > 0 {
+	next, any := o.nextEnd()
+	if fetchedMs := o.nextFetched(); !math.IsInf(fetchedMs, 1) && (!any || fetchedMs < next) {
+		next, any = fetchedMs, true
+	}
+	if any && s.Requests() > 0 {
 		s.out.Waits, s.out.WaitsFromMs = true, s.out.StartMs
 		b.startMs = next
 	}
@@ -700,4 +724,5 @@ func (o *offload) tell(out *engine.Pass) {
 		Missed: now.Missed - was.Missed, Found: now.Found - was.Found,
 	}
 	o.told = now
+	o.tellStorage(out)
 }

@@ -120,6 +120,7 @@ func (o *offload) noticeEnded(atMs float64) (any bool) {
 				break
 			}
 			t.endMs, any = endMs, true
+			o.passOn(t, endMs)
 			o.count(t, beganMs, endMs-beganMs)
 			o.finish(queue.PopFront())
 		}

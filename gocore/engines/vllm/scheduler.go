@@ -124,7 +124,11 @@ func (s *Scheduler) Observe() {
 // Add implements [engine.Engine].
 func (s *Scheduler) Add(req engine.Request) {
 	s.pulls.awake = true
-	s.waiting.PushBack(s.newSequence(req))
+	r := s.newSequence(req)
+	s.waiting.PushBack(r)
+	if s.offload != nil {
+		s.offload.come(r)
+	}
 }
 
 // Requests implements [engine.Engine].
@@ -148,6 +152,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	if s.offload != nil {
 		s.offload.tellEarlier()
 		s.offload.catchUp(nowMs)
+		s.offload.advanceStorage(nowMs)
 	}
 	b := s.next()
 	var ahead *batch

@@ -120,6 +120,8 @@ func (a *arc) join(*Request) {}
 
 func (a *arc) touch(*Request, *run, int) {}
 
+func (a *arc) remove(e *run) { e.in.Remove(e.element) }
+
 func (a *arc) split(_, _ *run, _ bool) { panic("chunks: a run of one chunk was split") }
 
 func (a *arc) farewell(used *access, e *run) {

@@ -107,6 +107,8 @@ func (l *lru) touch(r *Request, e *run, index int) {
 	}
 }
 
+func (l *lru) remove(e *run) { e.ranked.leave() }
+
 func (l *lru) split(rest, part *run, end bool) {
 	e, p := &rest.ranked, &part.ranked
 	p.run, p.of, p.major = part, e.of, e.major

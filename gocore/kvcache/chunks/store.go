@@ -76,6 +76,8 @@ type order interface {
 	// join notes that a request uses chunks for the first time, and touch what the store has of them.
 	join(r *Request)
 	touch(r *Request, e *run, index int)
+	// remove takes a run out that was never stored.
+	remove(e *run)
 	// split puts a run into the order that was the beginning of another one, or its end.
 	split(rest, part *run, end bool)
 	// farewell notes that a request has ended that used e. It is called for the last chunks of the request first.
@@ -215,7 +217,7 @@ func (s *Store) split(e *run, count int) [2]*run {
 func (s *Store) Offer(r *Request, spans ...Span) (stored []Span, taken bool) {
 	s.number++
 	s.fresh = s.fresh[:0]
-	fresh, idle := 0, 0 // idle are chunks of the offer
+	fresh, idle := 0, 0 // idle are chunks of the offer that are idle
 	for _, span := range spans {
 		for i := 0; i < span.Count; {
 			e, offset := s.at(s.key(span, i))
@@ -241,6 +243,54 @@ func (s *Store) Offer(r *Request, spans ...Span) (stored []Span, taken bool) {
 	if fresh == 0 {
 		return nil, true
 	}
+	return s.admit(r, fresh, idle)
+}
+
+// Fetch takes room for the leading ones of chunks of a request that the store does not have: they are being stored, though from behind it,
+// until Stored or Drop tells of them. It returns those, none if there is no room. The slice is valid until the next call.
+func (s *Store) Fetch(r *Request, spans ...Span) (fetched []Span) {
+	s.number++
+	s.fresh = s.fresh[:0]
+	fresh := 0
+	for _, span := range spans {
+		n := s.index.absent(span.Key, s.stride, span.Count)
+		if n > 0 {
+			s.fresh = append(s.fresh, s.part(span, 0, n))
+			s.access(r, s.part(span, 0, n), false)
+			fresh += n
+		}
+		if n < span.Count {
+			break
+		}
+	}
+	if fresh == 0 {
+		return nil
+	}
+	fetched, _ = s.admit(r, fresh, 0)
+	return fetched
+}
+
+// Drop gives up chunks that were to be stored, as Fetch had it.
+func (s *Store) Drop(span Span) {
+	for i := 0; i < span.Count; {
+		e, offset := s.at(s.key(span, i))
+		e = s.cut(e, offset, min(e.count-offset, span.Count-i))
+		n := e.count
+		i += n
+		s.order.remove(e)
+		records := s.records
+		s.records = false // it never was there
+		s.idle += n
+		s.shorten(e, n)
+		s.records = records
+		s.use.Evicted -= n
+		s.use.Stored -= n
+	}
+}
+
+// admit makes fresh chunks be stored, for which it evicts others, but none of the idle ones of the offer. If there is no room for all of them,
+// it stores none.
+func (s *Store) admit(r *Request, fresh, idle int) (stored []Span, taken bool) {
 	s.order.learn(r, s, s.fresh)
 	if short := fresh - (s.capacity - s.resident); short > 0 {
 		if short > s.idle-idle {

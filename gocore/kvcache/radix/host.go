@@ -29,6 +29,7 @@ type HostTier struct {
 type HostUse struct {
 	Stored, Loaded    int     // pages copied to the host, and back
 	Evicted, Resident int     // pages that have left the host, and that are there
+	Fetched, Fetching int     // pages that have come from storage behind the host, and room taken for some that are on their way
 	StoreMs, LoadMs   float64 // how long copies took
 	HeldMs            float64 // how long the scheduler stood still for them
 }
@@ -57,7 +58,8 @@ type host struct {
 	next int32
 	use  HostUse
 
-	told func(back bool, startMs, endMs float64, pages int) // of each copy; nil for none
+	told   func(back bool, startMs, endMs float64, pages int) // of each copy; nil for none
+	passed func(atMs float64, key *kvcache.Key, from, to int) // pages that are on the host from then on; nil without storage
 	// Whether events are to tell routers of pages that come and go here, and of which ones the names are needed.
 	toRouters, names bool
 }
@@ -67,6 +69,7 @@ type moving struct {
 	node  ref
 	pages int
 	endMs float64
+	part  stretch // of a copy to the host: its pages, whatever becomes of the node
 }
 
 type listing struct {
@@ -285,6 +288,7 @@ func (p *LeasePool) SubmitStores() {
 	h.store(pages)
 	for _, m := range h.storing {
 		m.endMs = h.storeEnd
+		h.passOn(m.endMs, &m.part)
 		h.stores = append(h.stores, m)
 	}
 	h.storing = h.storing[:0]
@@ -364,7 +368,8 @@ func (p *LeasePool) backUp(at ref) bool {
 	p.nodes[at].backed = true
 	p.tellHosted(at, true)
 	p.lock(at)
-	p.host.storing = append(p.host.storing, moving{node: at, pages: pages})
+	n := &p.nodes[at]
+	p.host.storing = append(p.host.storing, moving{node: at, pages: pages, part: stretch{n.key, int(n.first), int(n.end())}})
 	return true
 }
 
@@ -446,7 +451,8 @@ func (p *LeasePool) demote(tokens int, evicted *[]stretch) (freed int) {
 		}
 		n := &p.nodes[at]
 		pages := int(n.pages)
-		if !n.backed && h.Policy == WriteBack && p.hostRoom(pages) {
+		stored := !n.backed && h.Policy == WriteBack && p.hostRoom(pages)
+		if stored {
 			h.free -= pages
 			h.store(pages)
 			h.use.HeldMs += max(0, h.storeEnd-h.clock)
@@ -455,7 +461,11 @@ func (p *LeasePool) demote(tokens int, evicted *[]stretch) (freed int) {
 			p.tellHosted(at, true)
 			p.list(at)
 		}
-		*evicted = append(*evicted, stretch{n.key, int(n.first), int(n.end())})
+		part := stretch{n.key, int(n.first), int(n.end())}
+		if stored {
+			h.passOn(h.clock, &part)
+		}
+		*evicted = append(*evicted, part)
 		freed += pages * p.pageSize
 		p.evictable -= pages * p.pageSize
 		if !n.backed {

@@ -28,6 +28,7 @@ TimingModel: TypeAlias = Literal["polynomial", "fixed", "interpolated", "aic"]
 SchedulePolicy: TypeAlias = Literal["fifo", "fcfs", "lpm"]
 WritePolicy: TypeAlias = Literal["write_through", "write_through_selective", "write_back"]
 EvictionPolicy: TypeAlias = Literal["lru", "arc"]
+StoragePrefetchPolicy: TypeAlias = Literal["best_effort", "wait_complete", "timeout"]
 
 
 class ReasoningFields(TypedDict):
@@ -154,6 +155,19 @@ class HostCacheFields(TypedDict, total=False):
     offload_prompt_only: bool | None
     shared: bool | None
     shared_ms_per_block: float | None
+    storage_blocks: int | None
+    storage_gb: float | None
+    storage_read_ms_per_block: float | None
+    storage_write_ms_per_block: float | None
+    storage_read_gbps: float | None
+    storage_write_gbps: float | None
+    storage_latency_ms: float | None
+    storage_shared_ms_per_block: float | None
+    storage_prefetch_policy: StoragePrefetchPolicy | None
+    storage_prefetch_threshold: int | None
+    storage_prefetch_timeout_base: float | None
+    storage_prefetch_timeout_per_ki_token: float | None
+    storage_prefetch_timeout_max: float | None
     load_ms_per_block: float | None
     store_ms_per_block: float | None
     latency_ms: float | None
@@ -177,6 +191,22 @@ class HostCacheArgs(FieldSet):
             vLLM's rules. Default: False.
         shared_ms_per_block: Milliseconds that a shared store takes for one block, stored or loaded, one at a time for
             all workers. Default: 0.
+        storage_blocks: KV blocks of a disk or an object store behind the host, which all workers read and write.
+        storage_gb: GB (10^9 bytes) of the storage instead.
+        storage_read_ms_per_block: Milliseconds in which a worker reads one block from the storage. Default: 0.
+        storage_write_ms_per_block: Milliseconds in which it writes one. Default: 0.
+        storage_read_gbps: GB/s in which a worker reads, instead of milliseconds.
+        storage_write_gbps: GB/s in which it writes.
+        storage_latency_ms: Milliseconds of each read and write, besides those of its blocks. Default: 0.
+        storage_shared_ms_per_block: Milliseconds that the storage takes for one block, of all reads and writes that run
+            at the same time. Default: 0.
+        storage_prefetch_policy: What a prompt does that is at the head of the queue while it is read from the storage,
+            as SGLang names it: ``"best_effort"`` goes on with what has come, ``"wait_complete"`` waits, ``"timeout"``
+            waits, but not for ever. Default: ``"timeout"``.
+        storage_prefetch_threshold: The fewest tokens that are read from the storage. Default: 256.
+        storage_prefetch_timeout_base: With timeout, the seconds that a prompt waits, and Default: 2.
+        storage_prefetch_timeout_per_ki_token: those for each 1,024 tokens besides, but Default: 0.1.
+        storage_prefetch_timeout_max: no more than these; SGLang's defaults. Default: 30.
         load_ms_per_block: Milliseconds to load one block. Default: 0.
         store_ms_per_block: Milliseconds to store one block. Default: 0.
         latency_ms: Milliseconds of each copy, besides those of its blocks. Default: 0.
@@ -199,6 +229,19 @@ class HostCacheArgs(FieldSet):
         offload_prompt_only: bool | None = None,
         shared: bool | None = None,
         shared_ms_per_block: float | None = None,
+        storage_blocks: int | None = None,
+        storage_gb: float | None = None,
+        storage_read_ms_per_block: float | None = None,
+        storage_write_ms_per_block: float | None = None,
+        storage_read_gbps: float | None = None,
+        storage_write_gbps: float | None = None,
+        storage_latency_ms: float | None = None,
+        storage_shared_ms_per_block: float | None = None,
+        storage_prefetch_policy: StoragePrefetchPolicy | None = None,
+        storage_prefetch_threshold: int | None = None,
+        storage_prefetch_timeout_base: float | None = None,
+        storage_prefetch_timeout_per_ki_token: float | None = None,
+        storage_prefetch_timeout_max: float | None = None,
         load_ms_per_block: float | None = None,
         store_ms_per_block: float | None = None,
         latency_ms: float | None = None,
@@ -213,6 +256,19 @@ class HostCacheArgs(FieldSet):
             "offload_prompt_only": offload_prompt_only,
             "shared": shared,
             "shared_ms_per_block": shared_ms_per_block,
+            "storage_blocks": storage_blocks,
+            "storage_gb": storage_gb,
+            "storage_read_ms_per_block": storage_read_ms_per_block,
+            "storage_write_ms_per_block": storage_write_ms_per_block,
+            "storage_read_gbps": storage_read_gbps,
+            "storage_write_gbps": storage_write_gbps,
+            "storage_latency_ms": storage_latency_ms,
+            "storage_shared_ms_per_block": storage_shared_ms_per_block,
+            "storage_prefetch_policy": storage_prefetch_policy,
+            "storage_prefetch_threshold": storage_prefetch_threshold,
+            "storage_prefetch_timeout_base": storage_prefetch_timeout_base,
+            "storage_prefetch_timeout_per_ki_token": storage_prefetch_timeout_per_ki_token,
+            "storage_prefetch_timeout_max": storage_prefetch_timeout_max,
             "load_ms_per_block": load_ms_per_block,
             "store_ms_per_block": store_ms_per_block,
             "latency_ms": latency_ms,

@@ -89,6 +89,7 @@ def closing_lines(report: Mapping[str, Any]) -> list[str]:
         *figures,
         *_kv_caches(report),
         *_host_lines(report),
+        *_storage_lines(report),
         *(text[0].upper() + text[1:] for text in durations.lines(durations.of(report))),
     ]
 
@@ -99,6 +100,21 @@ def _host_lines(report: Mapping[str, Any]) -> list[str]:
         return []
     missed = report.get("host_missed_blocks") or 0
     return [f"Host Memory: {', '.join(host_copies(report))}, {missed:,} blocks computed although the host had them"]
+
+
+def _storage_lines(report: Mapping[str, Any]) -> list[str]:
+    """The line on storage behind the host, if there is one."""
+    if "storage_read_blocks" not in report:
+        return []
+    ways = (("write", "written"), ("read", "read"))
+    return [f"Storage: {', '.join(_between(report, *way) for way in ways)}"]
+
+
+def _between(report: Mapping[str, Any], verb: str, done: str) -> str:
+    blocks, size = report[f"storage_{done}_blocks"], report.get(f"storage_{done}_bytes")
+    amount = f"{blocks:,} blocks" if size is None else f"{size / 1e9:,.2f} GB"
+    busy = report.get(f"storage_{verb}_busy_ratio")
+    return f"{amount} {done}" + ("" if busy is None else f" (busy {busy:.1%})")
 
 
 def host_copies(report: Mapping[str, Any]) -> list[str]:

@@ -64,6 +64,25 @@ func (n *Lane) Submit(fromMs, delayMs float64, blocks int, blockMs float64) *Mov
 // Ended returns from when until when something has moved, and whether it has ended.
 func (m *Move) Ended() (beganMs, endMs float64, ended bool) { return m.beganMs, m.endMs, m.ended }
 
+// Left returns how many blocks are still to move, as of the last Advance.
+func (m *Move) Left() float64 { return m.blocks }
+
+// Stop ends a move at the time of the last Advance, wherever it is in its lane. What it has moved stays moved.
+func (l *Link) Stop(n *Lane, m *Move) {
+	for i, q := range n.queue {
+		if q != m {
+			continue
+		}
+		if m.ended, m.endMs = true, l.nowMs; m.began {
+			n.endMs = l.nowMs
+		} else {
+			m.beganMs = l.nowMs
+		}
+		n.queue = append(n.queue[:i:i], n.queue[i+1:]...)
+		return
+	}
+}
+
 // Now returns the time of the last Advance.
 func (l *Link) Now() float64 { return l.nowMs }
 

@@ -1,0 +1,201 @@
+package vllm
+
+import (
+	"math"
+	"slices"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/internal/storage"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/chunks"
+)
+
+// prefetches fetch the beginnings of waiting prompts from storage behind the host, which has what the host was given. Ours, not vLLM's:
+// docs/tiers.md has the rules. To the host a chunk that is being fetched is one that is being stored.
+type prefetches struct {
+	client *storage.Client
+	rules  engineargs.StorageArgs
+	unseen []*sequence // that have come and were not looked up in the storage
+	under  []*sequence // whose prompts are being fetched
+}
+
+// fetch is chunks of a prompt on their way.
+type fetch struct {
+	read    *storage.Read
+	spans   []chunks.Span
+	untilMs float64 // when the request goes on with what has come, +Inf for never
+}
+
+// addStorage puts storage behind the host, which other workers read, too, and write.
+func (o *offload) addStorage(commons *engine.Commons) {
+	rules := o.s.args.HostCache.Storage
+	o.prefetches = &prefetches{client: storage.Of(commons, rules), rules: rules}
+}
+
+// come notes that a request has joined the waiting queue.
+func (o *offload) come(r *sequence) {
+	if o.prefetches != nil {
+		o.prefetches.unseen = append(o.prefetches.unseen, r)
+	}
+}
+
+// passOn writes chunks to the storage that are on the host from an instant on.
+func (o *offload) passOn(t *transferring, atMs float64) {
+	if o.prefetches == nil || t.loading != nil {
+		return
+	}
+	for _, span := range t.spans {
+		o.prefetches.client.Write(atMs, &t.of.key, span.Index*o.chunkBlocks, (span.Index+span.Count)*o.chunkBlocks)
+	}
+}
+
+// advanceStorage brings the storage up to an instant, and notices what has come from it.
+func (o *offload) advanceStorage(nowMs float64) {
+	p := o.prefetches
+	if p == nil {
+		return
+	}
+	p.client.Advance(nowMs)
+	for i := 0; i < len(p.under); {
+		if r := p.under[i]; r.hosted.fetch.read.Over() {
+			o.arrive(r)
+		} else {
+			i++
+		}
+	}
+}
+
+// seek begins to fetch what the storage has of the prompts that have come.
+func (o *offload) seek() {
+	p := o.prefetches
+	if p == nil {
+		return
+	}
+	if len(p.unseen) == 0 {
+		return
+	}
+	for _, r := range p.unseen {
+		o.seekFor(r)
+	}
+	p.unseen = p.unseen[:0]
+	o.advanceStorage(p.client.Now()) // what takes no time is there
+}
+
+func (o *offload) seekFor(r *sequence) {
+	p, size := o.prefetches, o.chunkTokens()
+	from, whole := o.presentOf(r, o.s.findPrefix(r).blocks*o.s.blockSize/size), r.promptTokens/size
+	count := p.client.Find(&r.key, from*o.chunkBlocks, whole*o.chunkBlocks) / o.chunkBlocks
+	if count == 0 || count*size < p.rules.Threshold {
+		return
+	}
+	spans := slices.Clone(o.host.Fetch(&r.hosted.Request, o.chunksOf(&r.key, from, from+count)...))
+	o.tellEvicted()
+	if count = countOf(spans); count == 0 {
+		return
+	}
+	nowMs := o.s.out.StartMs
+	r.hosted.fetch = &fetch{
+		read:  p.client.Read(nowMs, &r.key, from*o.chunkBlocks, (from+count)*o.chunkBlocks),
+		spans: spans, untilMs: nowMs + p.rules.WaitMs(count*size),
+	}
+	p.under = append(p.under, r)
+	o.tellNames(kvcache.Held, spans)
+}
+
+// presentOf returns the first chunk of r from chunk from on that the host does not have.
+func (o *offload) presentOf(r *sequence, from int) int {
+	for whole := r.promptTokens / o.chunkTokens(); from < whole; {
+		first, n := r.key.Run((from+1)*o.chunkBlocks-1, whole*o.chunkBlocks)
+		span := chunks.Span{Key: first, Count: ceilDiv(n, o.chunkBlocks)}
+		present, _, _ := o.host.Find(span)
+		if from += present; present < span.Count {
+			break
+		}
+	}
+	return from
+}
+
+func countOf(spans []chunks.Span) (count int) {
+	for _, span := range spans {
+		count += span.Count
+	}
+	return count
+}
+
+// arrive ends the fetch of a request: what has come is on the host, the room for the rest is free.
+func (o *offload) arrive(r *sequence) {
+	f := r.hosted.fetch
+	r.hosted.fetch = nil
+	o.prefetches.under = slices.DeleteFunc(o.prefetches.under, func(q *sequence) bool { return q == r })
+	o.s.headWaits = false
+	came := f.read.Arrived() / o.chunkBlocks
+	for _, span := range f.spans {
+		have := span
+		have.Count = min(came, span.Count)
+		came -= have.Count
+		rest := chunks.Span{
+			Key: r.key.Block((span.Index+have.Count+1)*o.chunkBlocks - 1), Index: span.Index + have.Count, Count: span.Count - have.Count,
+		}
+		if have.Count > 0 {
+			o.host.Stored([]chunks.Span{have})
+			o.tellStored(r.hosted, []chunks.Span{have})
+		}
+		if rest.Count > 0 {
+			o.host.Drop(rest)
+			o.tellNames(kvcache.LetGo, []chunks.Span{rest})
+		}
+	}
+}
+
+// awaitsFetch reports whether a request that could be looked up is passed over, as its prompt is being fetched.
+func (o *offload) awaitsFetch(r *sequence) bool {
+	f := r.hosted.fetch
+	if f == nil {
+		return false
+	}
+	if o.s.out.StartMs < f.untilMs {
+		return true
+	}
+	f.read.Stop()
+	o.arrive(r)
+	return false
+}
+
+// leaveFetch gives up the fetch of a request that waits no more.
+func (o *offload) leaveFetch(r *sequence) {
+	p := o.prefetches
+	if p == nil {
+		return
+	}
+	p.unseen = slices.DeleteFunc(p.unseen, func(q *sequence) bool { return q == r })
+	if r.hosted.fetch != nil {
+		r.hosted.fetch.read.Stop()
+		o.arrive(r)
+	}
+}
+
+// nextFetched returns when the next fetch ends, or the wait for it, +Inf if there is none.
+func (o *offload) nextFetched() float64 {
+	atMs := math.Inf(1)
+	if o.prefetches != nil {
+		for _, r := range o.prefetches.under {
+			atMs = min(atMs, r.hosted.fetch.read.EndMs())
+			if untilMs := r.hosted.fetch.untilMs; untilMs > o.s.out.StartMs { // otherwise it has not been looked at since
+				atMs = min(atMs, untilMs)
+			}
+		}
+	}
+	return atMs
+}
+
+// tellStorage reports with a pass what has moved between the host and the storage.
+func (o *offload) tellStorage(out *engine.Pass) {
+	if o.prefetches == nil {
+		return
+	}
+	out.Copied.Storage = o.prefetches.client.TakeUse()
+	for _, c := range o.prefetches.client.TakeCopies() {
+		o.s.parts.Copy(c)
+	}
+}
