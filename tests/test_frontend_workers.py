@@ -106,6 +106,26 @@ def test_kv_routing_follows_events(place: Meeting) -> None:
     until(lambda: cached(later) >= 36)
 
 
+def test_cache_salts_reach_workers(place: Meeting) -> None:
+    """A prompt finds what was computed under its own salt only, and the router knows where that is."""
+    place.workers("--num-workers", "3", "--speedup-ratio", "100", "--block-size", "4")
+    front = place.frontend("--router-mode", "kv")
+    front.until_models("tiny")
+    place.until_known(front, 3)
+    prompt = " ".join(WORDS[10:50])
+
+    def cached(salt: str) -> int:
+        status, answer = front.complete(prompt, 1, cache_salt=salt)
+        assert status == 200
+        found: int = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        return found
+
+    for salt in ("one", "two"):
+        assert cached(salt) == 0
+        until(lambda salt=salt: cached(salt) >= 36)  # type: ignore[misc]
+    assert cached("one") >= 36
+
+
 def test_routers_of_workers_with_hybrid_caches(place: Meeting) -> None:
     """Routers are told of a prefix up to where a prompt can go on, so equal prompts go to the worker that has it."""
     groups = [{"type": "full"}, {"type": "sliding_window", "window": 8}]

@@ -165,7 +165,9 @@ func (a *answering) attempt(ctx context.Context, g *group) error {
 // routed returns what routers know of the request, whose prompt has the tokens of earlier attempts.
 func (a *answering) routed() routing.Request {
 	r := &a.call.Request
-	return routing.Request{Prompt: a.prompt, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant, DeadlineMs: a.deadlineMs}
+	return routing.Request{
+		Prompt: a.prompt, CacheSalt: r.CacheSalt, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant, DeadlineMs: a.deadlineMs,
+	}
 }
 
 // newID returns how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of
@@ -180,7 +182,7 @@ func (a *answering) request(b *booking) *wire.Request {
 	request := &wire.Request{
 		Model: a.model.name, TokenIDs: a.prompt, RequestTimestampMs: &now, EOSTokenIDs: a.endTokens,
 		StopConditions: wire.StopConditions{MaxTokens: &most, StopTokenIDs: r.StopTokens, IgnoreEOS: &r.IgnoreEnd},
-		Routing:        &wire.Routing{LoRAName: r.Adapter},
+		Routing:        &wire.Routing{LoRAName: r.Adapter}, CacheSalt: r.CacheSalt,
 	}
 	if fewest > 0 {
 		request.StopConditions.MinTokens = &fewest

@@ -78,7 +78,7 @@ func likeOld(answers bool) func(*card.Card) {
 func (p *publishing) cache(prompt []uint32, from int) {
 	table, change := blocks.New(4), blocks.Change{}
 	var ids []kvcache.BlockID
-	for _, id := range table.Hold(prompt).Segments {
+	for _, id := range table.Hold(prompt, "").Segments {
 		ids = append(ids, kvcache.BlockID(id))
 	}
 	change = table.Resolve([]kvcache.Event{{Blocks: ids}})[0]

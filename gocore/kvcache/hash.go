@@ -26,3 +26,12 @@ func ChainHash(parent, block uint64) uint64 {
 	binary.LittleEndian.PutUint64(buf[8:], block)
 	return xxh3.HashSeed(buf[:], hashSeed)
 }
+
+// Salted returns the local hash of the first block of a sequence with a salt, which has no block in common with sequences that have another
+// one. Without a salt it is that of its tokens.
+func Salted(salt string, block uint64) uint64 {
+	if salt == "" {
+		return block
+	}
+	return ChainHash(xxh3.HashStringSeed(salt, hashSeed), block)
+}

@@ -70,6 +70,7 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 	defer g.tokens.free(size)
 	rng := rand.New(rand.NewPCG(g.seed, g.drawn.Add(1)))
 	q := newRequest(request.TokenIDs, g.outputs.decide(&request, rng))
+	q.salt = request.CacheSalt
 	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank], received: call.ReceivedAt}
 	if g.args.Role == engine.Prefill {
 		s.params = "dummy" // the decode worker does not look at it

@@ -304,7 +304,7 @@ func (r *rank) enter(q *request) engine.Request {
 		if r.source == nil { // the token of a prefill worker is not part of any answer
 			tokens = append(q.prompt[:len(q.prompt):len(q.prompt)], q.output.tokens...)
 		}
-		q.blocks = r.names.Hold(tokens)
+		q.blocks = r.names.Hold(tokens, q.salt)
 		e.Prompt, e.NamedBlocks = q.blocks, len(q.blocks.Segments)
 	}
 	r.prompted += len(q.prompt)

@@ -12,6 +12,7 @@ import (
 // request is one request of a rank. The goroutine that answers it reads what the engine goroutine releases.
 type request struct {
 	prompt       []uint32 // nil once it has been named
+	salt         string   // of its cache, "" for none
 	promptTokens int
 	output       output
 

@@ -31,17 +31,19 @@ type blocks struct{ names *naming.Table[uint64] }
 func newBlocks() *blocks { return &blocks{naming.New[uint64]()} }
 
 // hold names the full blocks of a prompt.
-func (b *blocks) hold(prompt []uint32, blockSize int) []uint32 {
-	return b.names.Hold(chainsOf(prompt, blockSize))
+func (b *blocks) hold(prompt []uint32, blockSize int, salt string) []uint32 {
+	return b.names.Hold(chainsOf(prompt, blockSize, salt))
 }
 
 // chainsOf returns the chain of hashes of each full block of a prompt.
-func chainsOf(prompt []uint32, blockSize int) []uint64 {
+func chainsOf(prompt []uint32, blockSize int, salt string) []uint64 {
 	chains := make([]uint64, len(prompt)/blockSize)
 	for i := range chains {
 		chains[i] = kvcache.BlockHash(prompt[i*blockSize : (i+1)*blockSize])
 		if i > 0 {
 			chains[i] = kvcache.ChainHash(chains[i-1], chains[i])
+		} else {
+			chains[i] = kvcache.Salted(salt, chains[i])
 		}
 	}
 	return chains
@@ -49,8 +51,8 @@ func chainsOf(prompt []uint32, blockSize int) []uint64 {
 
 // hashed returns a number for each full block of a prompt that it has for ever: a part of its hash. A router that remembers what it has
 // sent compares them behind equal beginnings only, so that two blocks with one number do no harm.
-func hashed(prompt []uint32, blockSize int) []uint32 {
-	chains := chainsOf(prompt, blockSize)
+func hashed(prompt []uint32, blockSize int, salt string) []uint32 {
+	chains := chainsOf(prompt, blockSize, salt)
 	numbers := make([]uint32, len(chains))
 	for i, chain := range chains {
 		numbers[i] = uint32(chain >> 32)

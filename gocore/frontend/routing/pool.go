@@ -32,6 +32,7 @@ type Rule struct {
 // Request is what is known of a request when a worker is chosen for it.
 type Request struct {
 	Prompt          []uint32
+	CacheSalt       string // prompts with different ones share nothing
 	Priority        int64
 	Session, Tenant string
 	DeadlineMs      float64 // the time by which its first token should be there, 0 for none
@@ -247,9 +248,9 @@ func (p *Pool) Submit(asked Request, nowMs float64) (id int32, chosen []Choice, 
 		return id, chosen, err
 	}
 	r := &request{}
-	named := hashed(asked.Prompt, p.config.BlockSize)
+	named := hashed(asked.Prompt, p.config.BlockSize, asked.CacheSalt)
 	if p.blocks != nil {
-		r.blocks = p.blocks.hold(asked.Prompt, p.config.BlockSize)
+		r.blocks = p.blocks.hold(asked.Prompt, p.config.BlockSize, asked.CacheSalt)
 		named = r.blocks
 	}
 	p.open[id] = r

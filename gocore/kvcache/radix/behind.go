@@ -17,15 +17,27 @@ func (p *LeasePool) Known(key *kvcache.Key, limit int) int {
 	return int(p.nodes[p.refresh(key, limit*p.pageSize)].end())
 }
 
-// Fetch takes room on the host for pages that are on their way there, and reports whether there is enough. What has left the host for
-// it is gone in either case.
+// Fetch takes room on the host for pages that are on their way there, and reports whether there is enough; if not, nothing leaves the host.
 func (p *LeasePool) Fetch(pages int) bool {
-	if !p.hostRoom(pages) {
+	if p.spareOnHost() < pages || !p.hostRoom(pages) {
 		return false
 	}
 	p.host.free -= pages
 	p.host.use.Fetching += pages
 	return true
+}
+
+// spareOnHost returns the number of pages of the host that are free or can be made so.
+func (p *LeasePool) spareOnHost() int {
+	pages := p.host.free
+	for i := range p.nodes {
+		switch n := &p.nodes[i]; {
+		case n.id == noPage:
+		case n.cold && n.locks == 0, n.listed > 0 && n.backed && !n.cold && !n.arriving:
+			pages += int(n.pages)
+		}
+	}
+	return pages
 }
 
 // Arrive puts pages from..to-1 of key, which have arrived, into the tree, of room for pages that Fetch has taken. Those that the tree

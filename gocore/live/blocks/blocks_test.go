@@ -34,7 +34,7 @@ func TestHashes(t *testing.T) {
 		{"300 to 315", 16, upFrom(300, 16), []uint64{16394733772155227027}, nil},
 	} {
 		table := New(test.blockSize)
-		p := table.Hold(test.tokens)
+		p := table.Hold(test.tokens, "")
 		if len(p.Segments) != len(test.hash) {
 			t.Fatalf("%s: got %d blocks, want %d", test.name, len(p.Segments), len(test.hash))
 		}
@@ -49,8 +49,8 @@ func TestHashes(t *testing.T) {
 
 func TestHoldAndRelease(t *testing.T) {
 	table := New(4)
-	a := table.Hold(upFrom(0, 9))
-	b := table.Hold(append(upFrom(0, 4), 9, 9, 9, 9))
+	a := table.Hold(upFrom(0, 9), "")
+	b := table.Hold(append(upFrom(0, 4), 9, 9, 9, 9), "")
 	if a.Segments[0] != b.Segments[0] || a.Segments[1] == b.Segments[1] || table.Len() != 3 {
 		t.Fatalf("got %v and %v, %d blocks in all", a.Segments, b.Segments, table.Len())
 	}
@@ -60,7 +60,7 @@ func TestHoldAndRelease(t *testing.T) {
 	if table.Len() != 2 {
 		t.Errorf("2 blocks are cached, the table has %d", table.Len())
 	}
-	if again := table.Hold(upFrom(0, 8)); !slices.Equal(again.Segments, a.Segments) {
+	if again := table.Hold(upFrom(0, 8), ""); !slices.Equal(again.Segments, a.Segments) {
 		t.Errorf("cached blocks are now called %v, were %v", again.Segments, a.Segments)
 	} else {
 		table.Release(again)
@@ -72,16 +72,16 @@ func TestHoldAndRelease(t *testing.T) {
 	if got := table.Resolve(removed); got != nil || table.Len() != 0 {
 		t.Errorf("removed again: got %+v, %d blocks left", got, table.Len())
 	}
-	if p := table.Hold(upFrom(0, 4)); slices.Contains(append(a.Segments, b.Segments...), p.Segments[0]) {
+	if p := table.Hold(upFrom(0, 4), ""); slices.Contains(append(a.Segments, b.Segments...), p.Segments[0]) {
 		t.Errorf("id %d is used again at once", p.Segments[0])
 	}
 }
 
 func TestIDsWrapAround(t *testing.T) {
 	table := New(2)
-	first := table.Hold(upFrom(0, 2))
+	first := table.Hold(upFrom(0, 2), "")
 	table.next = ^uint32(0)
-	got := table.Hold(upFrom(5, 4))
+	got := table.Hold(upFrom(5, 4), "")
 	if want := []uint32{^uint32(0), 1}; !slices.Equal(got.Segments, want) || first.Segments[0] != 0 {
 		t.Errorf("got %v, want %v", got.Segments, want)
 	}
@@ -90,7 +90,7 @@ func TestIDsWrapAround(t *testing.T) {
 func TestResolve(t *testing.T) {
 	table := New(2)
 	table.KeepTokens()
-	p := table.Hold(upFrom(0, 6))
+	p := table.Hold(upFrom(0, 6), "")
 	private := kvcache.PrivateIDs + 5
 	got := table.Resolve([]kvcache.Event{
 		{Blocks: []kvcache.BlockID{p.Block(0)}},
@@ -230,7 +230,7 @@ func (f *follower) add(id engine.RequestID, rng *rand.Rand) {
 	tokens := slices.Concat(upFrom(uint32(rng.IntN(3)), rng.IntN(20)+1), upFrom(uint32(rng.IntN(3)), 20))
 	prompt := rng.IntN(len(tokens)-12) + 1
 	output := rng.IntN(12) + 1
-	p := f.table.Hold(tokens[:prompt+output])
+	p := f.table.Hold(tokens[:prompt+output], "")
 	f.held[id] = p
 	f.engine.Add(engine.Request{ID: id, Prompt: p, PromptTokens: prompt, OutputTokens: output, NamedBlocks: len(p.Segments)})
 }
@@ -270,6 +270,29 @@ func BenchmarkHoldRelease(b *testing.B) {
 	tokens := upFrom(0, 64*32)
 	for b.Loop() {
 		tokens[0]++
-		table.Release(table.Hold(tokens))
+		table.Release(table.Hold(tokens, ""))
+	}
+}
+
+// TestSalts: equal prompts with different salts share nothing, and their hashes differ from the first block on.
+func TestSalts(t *testing.T) {
+	table := New(4)
+	prompt := upFrom(0, 8)
+	a, b, plain, again := table.Hold(prompt, "a"), table.Hold(prompt, "b"), table.Hold(prompt, ""), table.Hold(prompt, "a")
+	if table.Len() != 6 || !slices.Equal(a.Segments, again.Segments) {
+		t.Errorf("%d blocks; %v and %v", table.Len(), a.Segments, again.Segments)
+	}
+	seen := map[uint64]bool{}
+	for _, p := range []kvcache.Prompt{a, b, plain} {
+		changes := table.Resolve([]kvcache.Event{{Blocks: p.AppendBlocks(nil, 0, 2)}})
+		for _, block := range changes[0].Blocks {
+			seen[block.Hash] = true
+		}
+		if first := changes[0].Blocks[0]; first.Hash != first.TokensHash {
+			t.Errorf("the hash of the first block is %x, that of its tokens %x: routers take them for equal", first.Hash, first.TokensHash)
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d hashes of 6 blocks", len(seen))
 	}
 }

@@ -34,8 +34,8 @@ func written(changes []Change, names map[uint64]string) string {
 func TestRoutersOfGroups(t *testing.T) {
 	table := New(1)
 	table.Group(Groups{Beside: 1, Run: 2})
-	p := table.Hold([]uint32{1, 2, 3, 4, 5, 6})
-	q := table.Hold([]uint32{1, 2, 3, 7, 8})
+	p := table.Hold([]uint32{1, 2, 3, 4, 5, 6}, "")
+	q := table.Hold([]uint32{1, 2, 3, 7, 8}, "")
 	names := map[uint64]string{}
 	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		names[table.blocks[p.Block(i)].key.sequence] = name

@@ -64,15 +64,21 @@ func (t *Table) KeepTokens() { t.keepTokens = true }
 func (t *Table) Len() int { return len(t.blocks) }
 
 // Hold names the full blocks of a sequence for a request, until Release. The result's Segments are these blocks, one each:
-// their number is what engine.Request calls NamedBlocks.
-func (t *Table) Hold(tokens []uint32) kvcache.Prompt {
+// their number is what engine.Request calls NamedBlocks. Sequences with different salts have no block in common.
+func (t *Table) Hold(tokens []uint32, salt string) kvcache.Prompt {
 	full := len(tokens) / t.blockSize
 	ids := make([]uint32, full)
 	var previous key
 	var before *block
+	if salt != "" {
+		previous.check = xxh3.HashStringSeed(salt, checkSeed)
+	}
 	for i := range ids {
 		content := tokens[i*t.blockSize : (i+1)*t.blockSize]
 		tokensHash := kvcache.BlockHash(content)
+		if i == 0 {
+			tokensHash = kvcache.Salted(salt, tokensHash)
+		}
 		k := key{sequence: tokensHash, check: t.check(previous.check, content)}
 		if i > 0 {
 			k.sequence = kvcache.ChainHash(previous.sequence, tokensHash)

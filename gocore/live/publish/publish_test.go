@@ -119,7 +119,7 @@ func one(b []byte) (e events.RouterEvent, err error) {
 
 // hold stores a new block in a table and returns the changes.
 func hold(table *blocks.Table, tokens ...uint32) []blocks.Change {
-	p := table.Hold(tokens)
+	p := table.Hold(tokens, "")
 	return table.Resolve([]kvcache.Event{{Blocks: p.AppendBlocks(nil, 0, len(p.Segments))}})
 }
 

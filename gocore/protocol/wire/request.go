@@ -23,6 +23,7 @@ type Request struct {
 	PrefillResult      *PrefillResult `json:"prefill_result,omitempty"`
 	BootstrapInfo      *Bootstrap     `json:"bootstrap_info,omitempty"`
 	RequestTimestampMs *float64       `json:"request_timestamp_ms,omitempty"`
+	CacheSalt          string         `json:"cache_salt,omitempty"` // of our frontend: requests with others find nothing of this one
 }
 
 // StopConditions say when the answer ends.

@@ -46,6 +46,8 @@ type Request struct {
 	ID      string // that the client knows, with the number of the choice if there are several
 	Adapter string // "" for the model itself
 	Prompt  []uint32
+	// CacheSalt separates caches: requests with different ones find nothing of each other.
+	CacheSalt string
 	// Most is the number of tokens that the answer may have; Limited says whether the client has named it.
 	Most       int
 	Limited    bool

@@ -103,7 +103,7 @@ func newPublisher(t *testing.T, id uint64) *publisher {
 
 // serve runs a request to its end and returns how many tokens of the prompt were cached.
 func (p *publisher) serve(t *testing.T, id engine.RequestID, tokens []uint32, prompt int, publish func(message []byte)) (reused int) {
-	held := p.table.Hold(tokens)
+	held := p.table.Hold(tokens, "")
 	p.engine.Add(engine.Request{ID: id, Prompt: held, PromptTokens: prompt, OutputTokens: len(tokens) - prompt, NamedBlocks: len(held.Segments)})
 	for p.engine.Requests() > 0 {
 		pass, alive := p.engine.RunPass(p.nowMs)
