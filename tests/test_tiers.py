@@ -199,9 +199,20 @@ def test_a_store_that_workers_share(folder: Path) -> None:
     assert rows[0] == rows[1]
 
 
+def test_nodes_have_a_store_each(folder: Path) -> None:
+    """Two nodes of two workers compute each prompt once each; one node of four computes it once."""
+    tier = {"num_blocks": 400, "load_ms_per_block": 0.1, "store_ms_per_block": 0.1, "shared": True}
+    for workers, want in ((4, 1), (2, 2), (1, 4)):
+        report = shared({**tier, "shared_workers": workers}, folder=folder)
+        assert report["host_stored_blocks"] == 3 * 60 * want
+    alone = shared({name: value for name, value in tier.items() if name != "shared"}, folder=folder)
+    assert report["prefix_cache_reused_ratio"] == alone["prefix_cache_reused_ratio"]
+
+
 @pytest.mark.parametrize(
     ("engine", "more", "want"),
     [
+        ({"shared_workers": 2}, (), "host_cache.shared_workers: got 2, want it left out, or shared true with it"),
         (
             {"shared_ms_per_block": 1},
             (),

@@ -72,7 +72,7 @@ func (r Routing) Stages(pools []Pool, first uint64) []*router.Options {
 			BlockSize: p.Args.BlockSize, MaxNumBatchedTokens: p.Args.MaxNumBatchedTokens,
 			Groups: router.Groups{Beside: groups.Beside, Run: groups.Run},
 			Rand:   rand.New(rand.NewPCG(config.Seed, first+uint64(i))), Stage: stage, Settings: r.Settings,
-			LowerTiers: p.Args.HostCache.Asked(),
+			LowerTiers: p.Args.HostCache.Asked(), NodeWorkers: p.Args.HostCache.SharedWorkers,
 		}
 	}
 	return stages

@@ -18,7 +18,7 @@ var hostEvictionNames = []string{"lru", "arc"}
 // The members of "host_cache" that only one of the engines has.
 var (
 	hostOfSGLang = []string{"write_policy", "load_back_threshold"}
-	hostOfVLLM   = []string{"eviction_policy", "blocks_per_chunk", "store_threshold", "offload_prompt_only", "shared", "shared_ms_per_block"}
+	hostOfVLLM   = []string{"eviction_policy", "blocks_per_chunk", "store_threshold", "offload_prompt_only", "shared", "shared_workers", "shared_ms_per_block"}
 )
 
 // defaultLoadBack is SGLang's threshold for loading tokens back.
@@ -38,9 +38,10 @@ type HostCacheArgs struct {
 	StoreThreshold int
 	// PromptOnly stores no generated tokens.
 	PromptOnly bool
-	// Shared makes all workers of the pool share the memory, which moves a block in SharedMsPerBlock, for one of them at a
-	// time.
+	// Shared makes all workers of the pool share the memory, or SharedWorkers that follow each other, the workers of a node. It moves a
+	// block in SharedMsPerBlock.
 	Shared           bool
+	SharedWorkers    int
 	SharedMsPerBlock float64
 	// A copy takes latency and a time for each block.
 	LoadMsPerBlock, StoreMsPerBlock, LatencyMs float64
@@ -131,7 +132,9 @@ func hostCache(o *strictjson.Object) HostCacheArgs {
 		a.PromptOnly = nested.Bool("offload_prompt_only")
 	}
 	a.Shared = nested.Given("shared") && nested.Bool("shared")
-	a.Storage = storage(nested)
+	if a.Storage = storage(nested); nested.Given("shared_workers") {
+		a.SharedWorkers = nested.Int("shared_workers")
+	}
 	if nested.Given("write_policy") {
 		a.WritePolicy = slices.Index(writePolicyNames, nested.Text("write_policy"))
 	}
@@ -282,9 +285,11 @@ func checkHostCache(o *strictjson.Object) error {
 	if err := checkStorage(o, nested); err != nil || s.rules != VLLMOwn {
 		return err
 	}
-	if nested != nil && nested.Given("shared_ms_per_block") && !hostCache(o).Shared {
-		return &strictjson.FieldError{
-			Field: name + ".shared_ms_per_block", Got: nested.Shown("shared_ms_per_block"), Want: "it left out, or shared true with it",
+	for _, member := range []string{"shared_ms_per_block", "shared_workers"} {
+		if nested != nil && nested.Given(member) && !hostCache(o).Shared {
+			return &strictjson.FieldError{
+				Field: name + "." + member, Got: nested.Shown(member), Want: "it left out, or shared true with it",
+			}
 		}
 	}
 	if h := hostCache(o); h.Shared && !h.PromptOnly {

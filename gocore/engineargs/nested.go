@@ -62,6 +62,9 @@ var hostCacheTable = []field{
 		"Whether vLLM stores prompts only, not generated tokens.").implied(true).byKeyword(),
 	row("shared", strictjson.Bool{}, nil,
 		"Whether all workers share the memory, as a store beside them: num_blocks are those of all then. With vLLM's rules.").implied(false).byKeyword(),
+	row("shared_workers", between(1, 1<<20), nil,
+		"With shared, how many workers follow each other that are on one node and share its memory: num_blocks are those of a node then. "+
+			"Without it, all workers do.").byKeyword(),
 	row("shared_ms_per_block", copyMs, nil,
 		"Milliseconds that a shared store takes for one block, stored or loaded, one at a time for all workers.").implied(0).byKeyword(),
 	row("storage_blocks", between(1, maxBlocks), nil,

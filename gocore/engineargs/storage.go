@@ -25,7 +25,8 @@ const defaultPrefetch = 256
 // StorageArgs describe a disk or an object store behind the memory of the hosts.
 type StorageArgs struct {
 	Blocks int // 0 for none
-	// Transfers of a worker take a latency and a time for each block, and all of them together SharedMsPerBlock for each.
+	// Transfers of a worker take a latency and a time for each block, and all of them together SharedMsPerBlock for
+	// each.
 	ReadMsPerBlock, WriteMsPerBlock, LatencyMs, SharedMsPerBlock float64
 	Threshold                                                    int // tokens
 	Policy                                                       int
@@ -34,7 +35,8 @@ type StorageArgs struct {
 	unsized                                    unsized
 }
 
-// WaitMs returns how long a prompt waits, once it is looked up, for tokens that are read from the storage; +Inf for ever.
+// WaitMs returns how long a prompt waits, once it is looked up, for tokens that are read from the storage; +Inf for
+// ever.
 func (a StorageArgs) WaitMs(tokens int) float64 {
 	switch a.Policy {
 	case PrefetchBestEffort:
@@ -56,12 +58,19 @@ var storageMembers = func() []string {
 	return names
 }()
 
+// timeoutMembers are those that say how long a prompt waits.
+var timeoutMembers = []string{
+	"storage_prefetch_timeout_base", "storage_prefetch_timeout_per_ki_token", "storage_prefetch_timeout_max",
+}
+
 // storage returns what host_cache says of storage.
 func storage(nested *strictjson.Object) StorageArgs {
 	if !nested.Given("storage_blocks") && !nested.Given("storage_gb") {
 		return StorageArgs{}
 	}
-	a := StorageArgs{Policy: PrefetchTimeout, Threshold: defaultPrefetch, TimeoutBase: 2, TimeoutPerKiToken: 0.1, TimeoutMax: 30}
+	a := StorageArgs{
+		Policy: PrefetchTimeout, Threshold: defaultPrefetch, TimeoutBase: 2, TimeoutPerKiToken: 0.1, TimeoutMax: 30,
+	}
 	if nested.Given("storage_blocks") {
 		a.Blocks = nested.Int("storage_blocks")
 	}
@@ -74,7 +83,7 @@ func storage(nested *strictjson.Object) StorageArgs {
 	for name, to := range map[string]*float64{
 		"storage_read_ms_per_block": &a.ReadMsPerBlock, "storage_write_ms_per_block": &a.WriteMsPerBlock,
 		"storage_latency_ms": &a.LatencyMs, "storage_shared_ms_per_block": &a.SharedMsPerBlock,
-		"storage_prefetch_timeout_base": &a.TimeoutBase, "storage_prefetch_timeout_per_ki_token": &a.TimeoutPerKiToken, "storage_prefetch_timeout_max": &a.TimeoutMax,
+		timeoutMembers[0]: &a.TimeoutBase, timeoutMembers[1]: &a.TimeoutPerKiToken, timeoutMembers[2]: &a.TimeoutMax,
 		"storage_gb": &a.unsized.gb, "storage_read_gbps": &a.unsized.load, "storage_write_gbps": &a.unsized.store,
 	} {
 		if nested.Given(name) {
@@ -119,14 +128,15 @@ func checkStorage(o, nested *strictjson.Object) error {
 		}
 	}
 	for _, pair := range [][2]string{
-		{"storage_gb", "storage_blocks"}, {"storage_read_gbps", "storage_read_ms_per_block"}, {"storage_write_gbps", "storage_write_ms_per_block"},
+		{"storage_gb", "storage_blocks"},
+		{"storage_read_gbps", "storage_read_ms_per_block"}, {"storage_write_gbps", "storage_write_ms_per_block"},
 	} {
 		if nested.Given(pair[0]) && nested.Given(pair[1]) {
 			return refuse(pair[0], "it left out, as "+pair[1]+" is given")
 		}
 	}
 	if a := storage(nested); a.Policy != PrefetchTimeout {
-		for _, name := range []string{"storage_prefetch_timeout_base", "storage_prefetch_timeout_per_ki_token", "storage_prefetch_timeout_max"} {
+		for _, name := range timeoutMembers {
 			if nested.Given(name) {
 				return refuse(name, "it left out, or storage_prefetch_policy timeout")
 			}

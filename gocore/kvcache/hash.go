@@ -27,8 +27,8 @@ func ChainHash(parent, block uint64) uint64 {
 	return xxh3.HashSeed(buf[:], hashSeed)
 }
 
-// Salted returns the local hash of the first block of a sequence with a salt, which has no block in common with sequences that have another
-// one. Without a salt it is that of its tokens.
+// Salted returns the local hash of the first block of a sequence with a salt, which has no block in common with
+// sequences that have another one. Without a salt it is that of its tokens.
 func Salted(salt string, block uint64) uint64 {
 	if salt == "" {
 		return block

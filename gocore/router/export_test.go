@@ -8,7 +8,7 @@ func (k *KV) UnknownRemovals() int64 {
 		all += k.beside.groups[g].unknownRemovals
 	}
 	if k.lower != nil {
-		all += k.lower.host.unknownRemovals + k.lower.shared.unknownRemovals
+		all += k.lower.host.unknownRemovals + k.lower.shared.unknownRemovals + k.lower.storage.unknownRemovals
 	}
 	return all
 }

@@ -46,6 +46,7 @@ type Options struct {
 	// threshold is a multiple of it.
 	MaxNumBatchedTokens int
 	Groups              Groups     // of layers that workers have beside the one of full attention
+	NodeWorkers         int        // workers that follow each other and share a store, 0 for all
 	LowerTiers          bool       // workers may tell of host memory, or of a store that they share
 	Rand                *rand.Rand // decides ties, and everything at a temperature above 0
 	Stage               string     // names the router in decisions and errors: "" or "prefill" or "decode"
@@ -92,7 +93,7 @@ func New(o Options) *KV {
 	}
 	k.candidates.activeBlocks = k.tracker.activeBlocks
 	if o.LowerTiers {
-		k.lower = &lowerTiers{}
+		k.lower = &lowerTiers{perNode: o.NodeWorkers}
 	}
 	if o.Config.MetricsIntervalMs > 0 {
 		k.polled = &polledLoads{clock: PollClock{EveryMs: o.Config.MetricsIntervalMs}, of: []*KV{k}}

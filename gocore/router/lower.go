@@ -11,11 +11,22 @@ import (
 //
 //	device    a b c                 3
 //	host      a b c d e             2 more, HostCredit each
-//	shared    a b c d e f g         2 more, SharedCredit each
+//	shared    a b c d e f g         2 more, SharedCredit each; the store of the node, or storage behind it
 type lowerTiers struct {
-	host, shared index // the latter has all blocks as those of worker 0
-	query        query
-	found        []match
+	host            index
+	shared, storage index // have blocks as those of a node, and all as those of worker 0
+	perNode         int   // workers that follow each other and share a store, 0 for all
+	query           query
+	found           []match
+	stores          []int32 // blocks found, by node
+}
+
+// node returns the number of the node of a worker.
+func (l *lowerTiers) node(worker int) int {
+	if l.perNode == 0 {
+		return 0
+	}
+	return worker / l.perNode
 }
 
 // apply takes note of an event of a worker. Without tiers nothing is to be noted.
@@ -25,7 +36,9 @@ func (l *lowerTiers) apply(worker int32, e kvcache.Event) {
 	case e.Tier == kvcache.Host:
 		l.host.apply(worker, e)
 	case e.Tier == kvcache.External:
-		l.shared.apply(0, e)
+		l.shared.apply(int32(l.node(int(worker))), e)
+	case e.Tier == kvcache.Disk:
+		l.storage.apply(0, e)
 	}
 }
 
@@ -35,26 +48,46 @@ func (k *KV) gatherLower() {
 	if l == nil {
 		return
 	}
-	store := int32(0)
-	for _, m := range l.shared.overlaps(&l.query, k.stretches) {
-		store = m.blocks
-	}
+	k.gatherStores()
 	if cap(c.lower) < len(c.cached) {
 		c.lower = make([]float64, len(c.cached))
 	}
 	c.lower = c.lower[:len(c.cached)]
 	for place, cached := range c.cached {
-		c.lower[place] = float64(k.config.SharedCredit * float64(max(0, store-cached)))
+		c.lower[place] = float64(k.config.SharedCredit * float64(max(0, k.storeOf(place)-cached)))
 	}
 	l.found = k.own(l.host.overlaps(&l.query, k.stretches), &l.found)
 	for _, m := range l.found {
 		cached := c.cached[m.worker]
 		if more := m.blocks - cached; more > 0 {
-			beyond := float64(k.config.SharedCredit * float64(max(0, store-m.blocks)))
+			beyond := float64(k.config.SharedCredit * float64(max(0, k.storeOf(int(m.worker))-m.blocks)))
 			c.lower[m.worker] = float64(k.config.HostCredit*float64(more)) + beyond
 		}
 	}
 }
+
+// gatherStores sets what the stores of nodes, and the storage behind them, have of the prompt at hand.
+func (k *KV) gatherStores() {
+	l := k.lower
+	l.stores = l.stores[:0]
+	behind := int32(0)
+	for _, m := range l.storage.overlaps(&l.query, k.stretches) {
+		behind = m.blocks
+	}
+	for place := range k.candidates.cached {
+		for node := l.node(k.workerAt(place)); len(l.stores) <= node; {
+			l.stores = append(l.stores, behind)
+		}
+	}
+	for _, m := range l.shared.overlaps(&l.query, k.stretches) {
+		if int(m.worker) < len(l.stores) {
+			l.stores[m.worker] = max(behind, m.blocks)
+		}
+	}
+}
+
+// storeOf returns how many leading blocks of the prompt at hand a worker at a place among the candidates can get from a store.
+func (k *KV) storeOf(place int) int32 { return k.lower.stores[k.lower.node(k.workerAt(place))] }
 
 // lowerTokens returns the tokens that a worker is taken not to compute because of what it has below the device.
 func (c *candidates) lowerTokens(place, blockSize int) int {

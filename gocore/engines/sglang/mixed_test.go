@@ -8,8 +8,9 @@ import (
 	"dynosim/gocore/engines/enginetest"
 )
 
-// TestChunkWithoutRoom: requests that decode in mixed batches take the room that the rest of a prompt needs, a few tokens of which are
-// computed in each batch. It waits then. Where a last request decodes that lacks room as well, the run says that it is at a dead end.
+// TestChunkWithoutRoom: requests that decode in mixed batches take the room that the rest of a prompt needs, a few
+// tokens of which are computed in each batch. It waits then. Where a last request decodes that lacks room as well, the
+// run says that it is at a dead end.
 func TestChunkWithoutRoom(t *testing.T) {
 	ends := 0
 	for seed := range uint64(2000) {

@@ -9,10 +9,10 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// prefetches fetch the beginnings of waiting prompts from storage behind the host (docs/tiers.md has the rules, which are ours but for
-// the names of the policies):
+// prefetches fetch the beginnings of waiting prompts from storage behind the host (docs/tiers.md has the rules, which
+// are ours but for the names of the policies):
 //
-//	a prompt comes: look-up on the device, the host and in the storage      it is at the head: wait, or go on with what is there
+//	a prompt comes: look-up on the device, the host and in the storage      it is at the head: wait, or go on
 //	|--- storage -> host, page by page, in order of arrival ----------------|---> load from the host, as ever
 type prefetches struct {
 	client *storage.Client
@@ -107,7 +107,8 @@ func (s *Scheduler) awaitsFetch(r *sequence) bool {
 	return false
 }
 
-// next returns where in the waiting queue the first request is that need not wait for its prompt, the length of the queue if there is none.
+// next returns where in the waiting queue the first request is that need not wait for its prompt, the length of the
+// queue if there is none.
 func (s *Scheduler) next() (place int) {
 	if s.prefetches == nil || len(s.prefetches.under) == 0 {
 		return 0

@@ -14,12 +14,13 @@ import (
 func drawStorage(rng *rand.Rand, host *engineargs.HostCacheArgs) {
 	host.Storage = engineargs.StorageArgs{
 		Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: rng.Float64(), LatencyMs: rng.Float64(),
-		SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(6), Policy: rng.IntN(3), TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
+		SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(6), Policy: rng.IntN(3),
+		TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
 	}
 }
 
-// TestBooksOfStorage runs random workloads with storage behind the host. What has come to the host has left it or is there, but for copies
-// to come; what was written to the storage has left it or is there.
+// TestBooksOfStorage runs random workloads with storage behind the host. What has come to the host has left it or is
+// there, but for copies to come; what was written to the storage has left it or is there.
 func TestBooksOfStorage(t *testing.T) {
 	moved, fetched := engine.Copied{}, 0
 	for seed := range uint64(500) {
@@ -56,7 +57,8 @@ func TestBooksOfStorage(t *testing.T) {
 		}
 		use := s.pool.HostUse()
 		if use.Fetching != 0 || len(s.prefetches.under) != 0 || use.Fetched > told.Storage.Loaded {
-			t.Fatalf("seed %d: at the end %+v, %d on their way, read %d", seed, use, len(s.prefetches.under), told.Storage.Loaded)
+			under := len(s.prefetches.under)
+			t.Fatalf("seed %d: at the end %+v, %d on their way, read %d", seed, use, under, told.Storage.Loaded)
 		}
 		fetched += use.Fetched
 		moved.Add(told)
@@ -66,8 +68,8 @@ func TestBooksOfStorage(t *testing.T) {
 	}
 }
 
-// TestPolicies has a second worker read what the first one has written, 100 pages in 1 ms each: who goes on with what has
-// come, who waits for all of them, and who waits for 20 ms, and 10 more for 1,600 tokens.
+// TestPolicies has a second worker read what the first one has written, 100 pages in 1 ms each: who goes on with what
+// has come, who waits for all of them, and who waits for 20 ms, and 10 more for 1,600 tokens.
 func TestPolicies(t *testing.T) {
 	prompt := kvcache.Prompt{PerSegment: 1}
 	for i := range 101 {
@@ -77,9 +79,12 @@ func TestPolicies(t *testing.T) {
 	for policy, want := range []string{"0 1600", "1600 1700", "480 1630"} {
 		args := engineargs.Default()
 		args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.SGLangOwn, 16, 200
-		args.SGLang = engineargs.SGLangArgs{MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, RecvInterval: 1}
+		args.SGLang = engineargs.SGLangArgs{
+			MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, RecvInterval: 1,
+		}
 		args.HostCache = engineargs.HostCacheArgs{Blocks: 300, LoadBackThreshold: 10, Storage: engineargs.StorageArgs{
-			Blocks: 1000, ReadMsPerBlock: 1, Threshold: 256, Policy: policy, TimeoutBase: 0.02, TimeoutPerKiToken: 0.0064, TimeoutMax: 1,
+			Blocks: 1000, ReadMsPerBlock: 1, Threshold: 256, Policy: policy,
+			TimeoutBase: 0.02, TimeoutPerKiToken: 0.0064, TimeoutMax: 1,
 		}}
 		commons := &engine.Commons{}
 		one, two := New(args, engine.Setup{Commons: commons}), New(args, engine.Setup{Commons: commons})

@@ -117,9 +117,11 @@ func newOffload(s *Scheduler, commons *engine.Commons) *offload {
 		return o
 	}
 	if commons.HostStore == nil {
-		commons.HostStore = &common{store: store(), link: sharing.New(a.SharedMsPerBlock)}
+		commons.HostStore = &nodes{workers: a.SharedWorkers}
 	}
-	commons.HostStore.(*common).join(o)
+	commons.HostStore.(*nodes).join(o, func() *common {
+		return &common{store: store(), link: sharing.New(a.SharedMsPerBlock)}
+	})
 	return o
 }
 

@@ -19,6 +19,21 @@ type common struct {
 	events  []kvcache.Event
 }
 
+// nodes are groups of workers that follow each other, each with a store of its own: all in one if workers is 0.
+type nodes struct {
+	workers, joined int
+	last            *common
+}
+
+// join makes a worker share the store of its node, which the first one makes.
+func (n *nodes) join(o *offload, store func() *common) {
+	if n.joined == 0 || n.workers > 0 && n.joined%n.workers == 0 {
+		n.last = store()
+	}
+	n.joined++
+	n.last.join(o)
+}
+
 // join makes a worker one of those that share the store.
 func (c *common) join(o *offload) {
 	o.common, o.host, o.number = c, c.store, len(c.members)

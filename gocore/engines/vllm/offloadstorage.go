@@ -11,8 +11,9 @@ import (
 	"dynosim/gocore/kvcache/chunks"
 )
 
-// prefetches fetch the beginnings of waiting prompts from storage behind the host, which has what the host was given. Ours, not vLLM's:
-// docs/tiers.md has the rules. To the host a chunk that is being fetched is one that is being stored.
+// prefetches fetch the beginnings of waiting prompts from storage behind the host, which has what the host was given.
+// Ours, not vLLM's: docs/tiers.md has the rules. To the host a chunk that is being fetched is one that is being
+// stored.
 type prefetches struct {
 	client *storage.Client
 	rules  engineargs.StorageArgs
@@ -135,7 +136,8 @@ func (o *offload) arrive(r *sequence) {
 		have.Count = min(came, span.Count)
 		came -= have.Count
 		rest := chunks.Span{
-			Key: r.key.Block((span.Index+have.Count+1)*o.chunkBlocks - 1), Index: span.Index + have.Count, Count: span.Count - have.Count,
+			Key:   r.key.Block((span.Index+have.Count+1)*o.chunkBlocks - 1),
+			Index: span.Index + have.Count, Count: span.Count - have.Count,
 		}
 		if have.Count > 0 {
 			o.host.Stored([]chunks.Span{have})

@@ -11,8 +11,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// TestBooksOfStorage runs random workloads on two workers with storage behind their hosts, or behind one that they share. What has come to a
-// host has left it or is there, and so has what was written to the storage.
+// TestBooksOfStorage runs random workloads on two workers with storage behind their hosts, or behind one that they
+// share. What has come to a host has left it or is there, and so has what was written to the storage.
 func TestBooksOfStorage(t *testing.T) {
 	moved := engine.Copied{}
 	for seed := range uint64(400) {
@@ -22,8 +22,10 @@ func TestBooksOfStorage(t *testing.T) {
 		withHost(rng, &args)
 		args.HostCache.Shared = args.HostCache.PromptOnly && rng.IntN(3) == 0
 		args.HostCache.Storage = engineargs.StorageArgs{
-			Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: rng.Float64(), LatencyMs: rng.Float64(),
-			SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(20), Policy: rng.IntN(3), TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
+			Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: rng.Float64(),
+			LatencyMs:        rng.Float64(),
+			SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(20), Policy: rng.IntN(3),
+			TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
 		}
 		all := sideBySide(args, 2)
 		for _, w := range all {
@@ -33,7 +35,8 @@ func TestBooksOfStorage(t *testing.T) {
 		client := all[0].s.offload.prefetches.client
 		runAll(t, all, func() {
 			for _, w := range all {
-				if use := w.s.offload.host.Use(); use.Stored != use.Evicted+use.Resident || use.Resident*args.HostCache.ChunkBlocks > args.HostCache.Blocks {
+				use, size := w.s.offload.host.Use(), args.HostCache.ChunkBlocks
+				if use.Stored != use.Evicted+use.Resident || use.Resident*size > args.HostCache.Blocks {
 					t.Fatalf("seed %d: %+v in a host of %d", seed, use, args.HostCache.Blocks)
 				}
 			}
@@ -59,9 +62,9 @@ func TestBooksOfStorage(t *testing.T) {
 	}
 }
 
-// TestPolicies has a second worker read what the first one has written, 100 blocks in 1 ms each: who goes on with what has come, who waits for
-// all of them, and who waits for 20 ms, and 10 more for 1,600 tokens. What has come is loaded, which takes no time here; the request runs with
-// the pass after the one that finds it.
+// TestPolicies has a second worker read what the first one has written, 100 blocks in 1 ms each: who goes on with what
+// has come, who waits for all of them, and who waits for 20 ms, and 10 more for 1,600 tokens. What has come is loaded,
+// which takes no time here; the request runs with the pass after the one that finds it.
 func TestPolicies(t *testing.T) {
 	prompt := kvcache.Prompt{PerSegment: 1}
 	for i := range 100 {
@@ -71,10 +74,14 @@ func TestPolicies(t *testing.T) {
 	for policy, want := range []string{"0 1600", "1600 1700", "480 1630"} {
 		args := engineargs.Default()
 		args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.VLLMOwn, 16, 200
-		args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM033}
-		args.HostCache = engineargs.HostCacheArgs{Blocks: 300, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, Storage: engineargs.StorageArgs{
-			Blocks: 1000, ReadMsPerBlock: 1, Threshold: 256, Policy: policy, TimeoutBase: 0.02, TimeoutPerKiToken: 0.0064, TimeoutMax: 1,
-		}}
+		args.VLLM = engineargs.VLLMArgs{
+			ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM033,
+		}
+		args.HostCache = engineargs.HostCacheArgs{Blocks: 300, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true}
+		args.HostCache.Storage = engineargs.StorageArgs{
+			Blocks: 1000, ReadMsPerBlock: 1, Threshold: 256, Policy: policy,
+			TimeoutBase: 0.02, TimeoutPerKiToken: 0.0064, TimeoutMax: 1,
+		}
 		commons := &engine.Commons{}
 		one, two := New(args, engine.Setup{Commons: commons}), New(args, engine.Setup{Commons: commons})
 		one.Add(request)

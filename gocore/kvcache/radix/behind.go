@@ -2,22 +2,25 @@ package radix
 
 import "dynosim/gocore/kvcache"
 
-// Storage behind the host (a disk, an object store) is not the tree's: the caller asks for room on the host for pages that it is going
-// to fetch from there, and puts them into the tree when they have arrived.
+// Storage behind the host (a disk, an object store) is not the tree's: the caller asks for room on the host for pages
+// that it is going to fetch from there, and puts them into the tree when they have arrived.
 //
-//	Fetch: room for pages known..to-1 on the host    Arrive: those that came are on the host only; the rest of the room is free
+//	Fetch: room for pages on the host    Arrive: those that came are on the host only, the rest of the room is free
 
-// PassOn has each copy to the host passed on to storage: the pages from..to-1 of key, from when on they are on the host.
+// PassOn has each copy to the host passed on to storage: the pages from..to-1 of key, from when on they are on the
+// host.
 func (p *LeasePool) PassOn(passed func(atMs float64, key *kvcache.Key, from, to int)) {
 	p.host.passed = passed
 }
 
-// Known makes the first pages of key that the device or the host has, of limit, the youngest, and returns how many these are.
+// Known makes the first pages of key that the device or the host has, of limit, the youngest, and returns how many
+// these are.
 func (p *LeasePool) Known(key *kvcache.Key, limit int) int {
 	return int(p.nodes[p.refresh(key, limit*p.pageSize)].end())
 }
 
-// Fetch takes room on the host for pages that are on their way there, and reports whether there is enough; if not, nothing leaves the host.
+// Fetch takes room on the host for pages that are on their way there, and reports whether there is enough; if not,
+// nothing leaves the host.
 func (p *LeasePool) Fetch(pages int) bool {
 	if p.spareOnHost() < pages || !p.hostRoom(pages) {
 		return false
@@ -40,8 +43,9 @@ func (p *LeasePool) spareOnHost() int {
 	return pages
 }
 
-// Arrive puts pages from..to-1 of key, which have arrived, into the tree, of room for pages that Fetch has taken. Those that the tree
-// has by now, and all of them if pages before them have left it, are given up. It returns the number of those that were not.
+// Arrive puts pages from..to-1 of key, which have arrived, into the tree, of room for pages that Fetch has taken.
+// Those that the tree has by now, and all of them if pages before them have left it, are given up. It returns the
+// number of those that were not.
 func (p *LeasePool) Arrive(key *kvcache.Key, from, to, pages int) (kept int) {
 	p.host.use.Fetching -= pages
 	p.host.free += pages

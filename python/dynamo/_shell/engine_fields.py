@@ -154,6 +154,7 @@ class HostCacheFields(TypedDict, total=False):
     store_threshold: int | None
     offload_prompt_only: bool | None
     shared: bool | None
+    shared_workers: int | None
     shared_ms_per_block: float | None
     storage_blocks: int | None
     storage_gb: float | None
@@ -189,6 +190,8 @@ class HostCacheArgs(FieldSet):
         offload_prompt_only: Whether vLLM stores prompts only, not generated tokens. Default: True.
         shared: Whether all workers share the memory, as a store beside them: num_blocks are those of all then. With
             vLLM's rules. Default: False.
+        shared_workers: With shared, how many workers follow each other that are on one node and share its memory:
+            num_blocks are those of a node then. Without it, all workers do.
         shared_ms_per_block: Milliseconds that a shared store takes for one block, stored or loaded, one at a time for
             all workers. Default: 0.
         storage_blocks: KV blocks of a disk or an object store behind the host, which all workers read and write.
@@ -228,6 +231,7 @@ class HostCacheArgs(FieldSet):
         store_threshold: int | None = None,
         offload_prompt_only: bool | None = None,
         shared: bool | None = None,
+        shared_workers: int | None = None,
         shared_ms_per_block: float | None = None,
         storage_blocks: int | None = None,
         storage_gb: float | None = None,
@@ -255,6 +259,7 @@ class HostCacheArgs(FieldSet):
             "store_threshold": store_threshold,
             "offload_prompt_only": offload_prompt_only,
             "shared": shared,
+            "shared_workers": shared_workers,
             "shared_ms_per_block": shared_ms_per_block,
             "storage_blocks": storage_blocks,
             "storage_gb": storage_gb,

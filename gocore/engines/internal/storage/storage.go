@@ -1,11 +1,12 @@
-// Package storage is a disk or an object store behind the host memory of engines: blocks that all workers of a pool can read. It is
-// ours: no engine's rules are behind it (docs/tiers.md has them all).
+// Package storage is a disk or an object store behind the host memory of engines: blocks that all workers of a pool
+// can read. It is ours: no engine's rules are behind it (docs/tiers.md has them all).
 //
 //	worker 0   host --write lane--> +---------+ --read lane--> host     each lane: one transfer at a time, in order
-//	worker 1   host --write lane--> | storage | --read lane--> host     all lanes: the bandwidth of the storage (package sharing)
+//	worker 1   host --write lane--> | storage | --read lane--> host     all lanes: package sharing
 //	                                +---------+
 //
-// A block is there once its write has ended. When the storage is full, the blocks leave that were written or read least recently.
+// A block is there once its write has ended. When the storage is full, the blocks leave that were written or read
+// least recently.
 package storage
 
 import (
@@ -36,7 +37,8 @@ type entry struct {
 	prev, next *entry
 }
 
-// New returns an empty storage of capacity blocks. It takes blockMs for a block, of all transfers together; 0 for no time.
+// New returns an empty storage of capacity blocks. It takes blockMs for a block, of all transfers together; 0 for no
+// time.
 func New(capacity int, blockMs float64) *Store {
 	s := &Store{capacity: capacity, link: sharing.New(blockMs), blocks: map[kvcache.BlockID]*entry{}}
 	s.order.prev, s.order.next = &s.order, &s.order
@@ -123,7 +125,7 @@ func (c *Client) finishWrites() {
 		}
 		if c.store.records {
 			c.store.events = append(c.store.events, kvcache.Event{
-				Kind: kvcache.Stored, Tier: kvcache.External, Blocks: t.ids, Parent: t.parent, HasParent: !t.rooted,
+				Kind: kvcache.Stored, Tier: kvcache.Disk, Blocks: t.ids, Parent: t.parent, HasParent: !t.rooted,
 			})
 		}
 	}
@@ -148,7 +150,9 @@ func (r *Read) count(beganMs, endMs float64) {
 	r.over = true
 	c.use.Loaded += r.Arrived()
 	c.use.LoadMs += endMs - beganMs
-	c.copies = append(c.copies, engine.Copy{Back: true, Storage: true, StartMs: beganMs, EndMs: endMs, Blocks: r.Arrived()})
+	c.copies = append(c.copies, engine.Copy{
+		Back: true, Storage: true, StartMs: beganMs, EndMs: endMs, Blocks: r.Arrived(),
+	})
 }
 
 // Find counts the leading ones of blocks from..to-1 of a key that are there.
@@ -161,7 +165,8 @@ func (c *Client) Find(key *kvcache.Key, from, to int) (blocks int) {
 	return blocks
 }
 
-// Read begins to read blocks that Find has found, at an instant or when the reads before it have ended, and makes them the youngest.
+// Read begins to read blocks that Find has found, at an instant or when the reads before it have ended, and makes them
+// the youngest.
 func (c *Client) Read(atMs float64, key *kvcache.Key, from, to int) *Read {
 	for i := from; i < to; i++ {
 		c.store.touch(c.store.blocks[key.Block(i)])
@@ -172,8 +177,9 @@ func (c *Client) Read(atMs float64, key *kvcache.Key, from, to int) *Read {
 	return r
 }
 
-// Write begins to write those of blocks from..to-1 of a key that are neither there nor on their way, at an instant or when the writes
-// before it have ended. For what has no room the storage gives up the oldest blocks; what has none then is not written.
+// Write begins to write those of blocks from..to-1 of a key that are neither there nor on their way, at an instant or
+// when the writes before it have ended. For what has no room the storage gives up the oldest blocks; what has none
+// then is not written.
 func (c *Client) Write(atMs float64, key *kvcache.Key, from, to int) {
 	s := c.store
 	to = min(to, key.Shareable) // nobody else can have the blocks behind
@@ -213,7 +219,9 @@ func (s *Store) room() bool {
 		delete(s.blocks, e.id)
 		s.evicted++
 		if s.records {
-			s.events = append(s.events, kvcache.Event{Kind: kvcache.Removed, Tier: kvcache.External, Blocks: []kvcache.BlockID{e.id}})
+			s.events = append(s.events, kvcache.Event{
+				Kind: kvcache.Removed, Tier: kvcache.Disk, Blocks: []kvcache.BlockID{e.id},
+			})
 		}
 		return true
 	}
@@ -259,7 +267,8 @@ func (r *Read) Stop() {
 	c.finishReads()
 }
 
-// TakeUse returns what the worker has moved since the last call, and what has left the storage since the last call of any.
+// TakeUse returns what the worker has moved since the last call, and what has left the storage since the last call of
+// any.
 func (c *Client) TakeUse() engine.Stored {
 	use := c.use
 	use.Evicted = c.store.evicted
@@ -267,7 +276,8 @@ func (c *Client) TakeUse() engine.Stored {
 	return use
 }
 
-// TakeCopies returns the transfers of the worker that have ended since the last call. The slice is valid until the next Advance.
+// TakeCopies returns the transfers of the worker that have ended since the last call. The slice is valid until the
+// next Advance.
 func (c *Client) TakeCopies() []engine.Copy {
 	copies := c.copies
 	c.copies = c.copies[:0]

@@ -18,7 +18,8 @@ func keyOf(first uint32, blocks int) *kvcache.Key {
 	return &kvcache.Key{Prompt: prompt, Shareable: blocks}
 }
 
-// TestWriteAndRead: a block is there once its write has ended, 1 + 4 x 2 ms later, and a read that is stopped leaves what has come.
+// TestWriteAndRead: a block is there once its write has ended, 1 + 4 x 2 ms later, and a read that is stopped leaves
+// what has come.
 func TestWriteAndRead(t *testing.T) {
 	commons := &engine.Commons{}
 	args := engineargs.StorageArgs{Blocks: 10, ReadMsPerBlock: 3, WriteMsPerBlock: 2, LatencyMs: 1}
@@ -35,7 +36,8 @@ func TestWriteAndRead(t *testing.T) {
 			t.Errorf("at %v ms there are %d blocks, want %d", c.ms, got, c.want)
 		}
 	}
-	if events := reader.TakeEvents(); len(events) != 1 || events[0].Tier != kvcache.External || len(events[0].Blocks) != 4 {
+	events := reader.TakeEvents()
+	if len(events) != 1 || events[0].Tier != kvcache.Disk || len(events[0].Blocks) != 4 {
 		t.Errorf("events %+v", events)
 	}
 	r := reader.Read(9, key, 1, 4)
@@ -95,7 +97,8 @@ func TestOldestLeaves(t *testing.T) {
 	}
 }
 
-// TestBooks: after random transfers of several workers all that was written has left or is there, and is never more than the room.
+// TestBooks: after random transfers of several workers all that was written has left or is there, and is never more
+// than the room.
 func TestBooks(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -145,7 +148,8 @@ func TestBooks(t *testing.T) {
 			}
 		}
 		there := clients[0].Resident()
-		if sum.Stored != sum.Evicted+there || there > args.Blocks || sum.Loaded != asked || copied.Stored != sum.Stored || copied.Loaded != asked {
+		if sum.Stored != sum.Evicted+there || there > args.Blocks || sum.Loaded != asked ||
+			copied.Stored != sum.Stored || copied.Loaded != asked {
 			t.Fatalf("seed %d: %+v, %d there of %d, %d read, copies %+v", seed, sum, there, args.Blocks, asked, copied)
 		}
 	}
