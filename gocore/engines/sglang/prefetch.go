@@ -58,7 +58,7 @@ func (s *Scheduler) seek() {
 		limit := min((r.promptTokens-1)/s.pageSize, r.lease.Key.Shareable)
 		known := s.pool.Known(&r.lease.Key, limit)
 		pages := p.client.Find(&r.lease.Key, known, limit)
-		if pages == 0 || pages*s.pageSize < p.rules.Threshold || !s.pool.Fetch(pages) {
+		if pages == 0 || pages*s.pageSize < p.rules.Threshold || !s.pool.Fetch(&r.lease.Key, known, pages) {
 			continue
 		}
 		nowMs := s.pool.Clock()

@@ -85,12 +85,14 @@ func (o *offload) seek() {
 
 func (o *offload) seekFor(r *sequence) {
 	p, size := o.prefetches, o.chunkTokens()
-	from, whole := o.presentOf(r, o.s.findPrefix(r).blocks*o.s.blockSize/size), r.promptTokens/size
+	found, whole := o.s.findPrefix(r).blocks*o.s.blockSize/size, r.promptTokens/size
+	from := o.presentOf(r, found)
 	count := p.client.Find(&r.key, from*o.chunkBlocks, whole*o.chunkBlocks) / o.chunkBlocks
 	if count == 0 || count*size < p.rules.Threshold {
 		return
 	}
-	spans := slices.Clone(o.host.Fetch(&r.hosted.Request, o.chunksOf(&r.key, from, from+count)...))
+	before := slices.Clone(o.chunksOf(&r.key, found, from))
+	spans := slices.Clone(o.host.Fetch(&r.hosted.Request, before, o.chunksOf(&r.key, from, from+count)))
 	o.tellEvicted()
 	if count = countOf(spans); count == 0 {
 		return

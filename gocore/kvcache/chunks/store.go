@@ -246,12 +246,22 @@ func (s *Store) Offer(r *Request, spans ...Span) (stored []Span, taken bool) {
 	return s.admit(r, fresh, idle)
 }
 
-// Fetch takes room for the leading ones of chunks of a request that the store does not have: they are being stored, though from behind it,
-// until Stored or Drop tells of them. It returns those, none if there is no room. The slice is valid until the next call.
-func (s *Store) Fetch(r *Request, spans ...Span) (fetched []Span) {
+// Fetch takes room for the leading ones of chunks of a request that the store does not have: they are being stored, though
+// from behind it, until Stored or Drop tells of them. It returns those, none if there is no room. The store has the chunks
+// before them, which do not leave it for that. The slice is valid until the next call.
+func (s *Store) Fetch(r *Request, before, spans []Span) (fetched []Span) {
 	s.number++
 	s.fresh = s.fresh[:0]
-	fresh := 0
+	fresh, idle := 0, 0
+	for _, span := range before {
+		s.each(span, func(e *run, index int) {
+			e.offer = s.number
+			if e.idle() {
+				idle += e.count
+			}
+		})
+		s.access(r, span, true)
+	}
 	for _, span := range spans {
 		n := s.index.absent(span.Key, s.stride, span.Count)
 		if n > 0 {
@@ -266,7 +276,7 @@ func (s *Store) Fetch(r *Request, spans ...Span) (fetched []Span) {
 	if fresh == 0 {
 		return nil
 	}
-	fetched, _ = s.admit(r, fresh, 0)
+	fetched, _ = s.admit(r, fresh, idle)
 	return fetched
 }
 

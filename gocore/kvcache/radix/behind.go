@@ -21,8 +21,13 @@ func (p *LeasePool) Known(key *kvcache.Key, limit int) int {
 
 // Fetch takes room on the host for pages that are on their way there, and reports whether there is enough; if not,
 // nothing leaves the host.
-func (p *LeasePool) Fetch(pages int) bool {
-	if p.spareOnHost() < pages || !p.hostRoom(pages) {
+// The first known pages of key, which the pages are to follow, do not leave it.
+func (p *LeasePool) Fetch(key *kvcache.Key, known, pages int) bool {
+	end := p.refresh(key, known*p.pageSize)
+	p.lock(end)
+	any := p.spareOnHost() >= pages && p.hostRoom(pages)
+	p.unlock(end)
+	if !any {
 		return false
 	}
 	p.host.free -= pages
