@@ -117,6 +117,9 @@ func (f *form) demands() (list []demand) {
 // given reports whether a member is there and not null.
 func given(value jsontext.Value) bool { return len(value) > 0 && value.Kind() != 'n' }
 
+// some reports whether a member is there and neither null nor an empty list.
+func some(value jsontext.Value) bool { return given(value) && string(value) != "[]" }
+
 func anyObject() (conform.Form, error) { return conform.Object(), nil }
 
 func impossible(want string) func() (conform.Form, error) {

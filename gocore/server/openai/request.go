@@ -42,10 +42,13 @@ type sampling struct {
 	// Transfer is what a router says of the hand-off of the KV.
 	Transfer *kvTransfer `json:"kv_transfer_params"`
 	// What follows is refused: nothing here could fulfil it.
-	PromptLogprobs *int     `json:"prompt_logprobs"`
-	BeamSearch     bool     `json:"use_beam_search"`
-	AllowedTokens  []uint32 `json:"allowed_token_ids"`
-	BadWords       []string `json:"bad_words"`
+	PromptLogprobs *int           `json:"prompt_logprobs"`
+	BeamSearch     bool           `json:"use_beam_search"`
+	AllowedTokens  []uint32       `json:"allowed_token_ids"`
+	BadWords       []string       `json:"bad_words"`
+	Processors     jsontext.Value `json:"logits_processors"`
+	Embeds         jsontext.Value `json:"prompt_embeds"`
+	TokensAsIDs    bool           `json:"return_tokens_as_token_ids"`
 	form           `json:",inline"`
 }
 
@@ -71,6 +74,11 @@ type chatRequest struct {
 	Audio               jsontext.Value   `json:"audio"`
 	Template            *string          `json:"chat_template"`
 	Continue            bool             `json:"continue_final_message"`
+	Functions           jsontext.Value   `json:"functions"`
+	FunctionCall        jsontext.Value   `json:"function_call"`
+	Documents           jsontext.Value   `json:"documents"`
+	Search              jsontext.Value   `json:"web_search_options"`
+	Echo                bool             `json:"echo"`
 }
 
 // completionRequest is the body of /v1/completions.
@@ -238,6 +246,9 @@ func (s *sampling) check() error {
 		{"prompt_logprobs", s.PromptLogprobs != nil, "not supported; /v1/completions with echo and logprobs has those of the prompt"},
 		{"use_beam_search", s.BeamSearch, "not supported: no answer is better than another one"},
 		{"allowed_token_ids", len(s.AllowedTokens) > 0, "not supported; want structured_outputs"},
+		{"logits_processors", some(s.Processors), "not supported: there are no logits"},
+		{"prompt_embeds", some(s.Embeds), "not supported: prompts are text or tokens"},
+		{"return_tokens_as_token_ids", s.TokensAsIDs, "not supported; return_token_ids has the tokens"},
 		{"bad_words", len(s.BadWords) > 0, "not supported: any word may be made up; leave it out"},
 	}); err != nil {
 		return err
@@ -310,6 +321,11 @@ func (r *chatRequest) check() error {
 	if err := refused([]refusal{
 		{"audio", given(r.Audio), "not supported: answers are text"},
 		{"chat_template", r.Template != nil, "not supported: the model has its own"},
+		{"functions", some(r.Functions), "not supported, want tools"},
+		{"function_call", some(r.FunctionCall), "not supported, want tool_choice"},
+		{"documents", some(r.Documents), "not supported: want them in messages, or in chat_template_kwargs for a template that reads them"},
+		{"web_search_options", some(r.Search), "not supported: nothing is searched"},
+		{"echo", r.Echo, "not supported: an answer is a message of its own"},
 		{"continue_final_message", r.Continue, "not supported: an answer is a message of its own"},
 	}); err != nil {
 		return err
