@@ -68,7 +68,8 @@ func TestRunGivesReportAndColumns(t *testing.T) {
 // TestLoadedTraceIsFreed: after Close nothing holds a trace that runs have used.
 func TestLoadedTraceIsFreed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":20,"output_length":3,"hash_ids":[1]}`), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":20,"output_length":3,"hash_ids":[1]}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	files, _ := json.Marshal([]string{path})
@@ -243,7 +244,8 @@ func TestConvertAndInspectAreRuns(t *testing.T) {
 	wantKind(t, err, border.Internal) // an id runs once
 
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":4,"output_length":1,"hash_ids":[1]}`), 0o600); err != nil {
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":4,"output_length":1,"hash_ids":[1]}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	config, _ := json.Marshal(map[string]any{"trace_files": []string{trace}})

@@ -1,5 +1,5 @@
-// Package gocore_test checks the structure of the core: which package may import which, and that the simulation itself never
-// sees a clock, a file, a network or a goroutine.
+// Package gocore_test checks the structure of the core: which package may import which, and that the simulation itself
+// never sees a clock, a file, a network or a goroutine.
 package gocore_test
 
 import (
@@ -19,8 +19,8 @@ func ours(importPath string) (name string, found bool) {
 	return strings.TrimPrefix(name, "gocore/"), found
 }
 
-// areas list the packages from the ground up, each with those that it may import: packages of its own area or of one before it
-// in this list. A new package needs a row here.
+// areas list the packages from the ground up, each with those that it may import: packages of its own area or of one
+// before it in this list. A new package needs a row here.
 var areas = []struct {
 	name string
 	rows map[string][]string
@@ -45,10 +45,11 @@ var areas = []struct {
 		"scripttest":     {},
 	}},
 	{"one engine", map[string][]string{
-		"models":                    {"spelling", "strictjson"},
-		"aic":                       {"speculation", "strictjson", "timing"},
-		"engine":                    {"handoff", "kvcache", "speculation", "timing"},
-		"engineargs":                {"aic", "engine", "handoff", "models", "speculation", "spelling", "strictjson", "timing"},
+		"models": {"spelling", "strictjson"},
+		"aic":    {"speculation", "strictjson", "timing"},
+		"engine": {"handoff", "kvcache", "speculation", "timing"},
+		"engineargs": {"aic", "engine", "handoff", "models", "speculation", "spelling", "strictjson",
+			"timing"},
 		"aic/session":               {"aic", "engineargs", "timing"},
 		"engines/internal/calendar": {},
 		"engines/enginetest":        {"engine", "engineargs", "kvcache", "scripttest"},
@@ -59,13 +60,19 @@ var areas = []struct {
 		"engines/internal/storage":  {"engine", "engineargs", "engines/internal/sharing", "kvcache"},
 		"engines/internal/transit":  {"engine", "engines/internal/roster"},
 		"engines/emission":          {"engine"},
-		"engines/mocker/vllm":       {"engine", "engines/internal/calendar", "engines/internal/roster", "engines/internal/transit", "engineargs", "handoff", "kvcache", "kvcache/paged", "speculation", "timing"},
-		"engines/mocker/sglang":     {"engine", "engines/internal/roster", "engines/internal/transit", "engineargs", "handoff", "kvcache", "kvcache/radix", "speculation", "timing"},
-		"engines/vllm":              {"engine", "engines/internal/calendar", "engines/internal/lockstep", "engines/internal/roster", "engines/internal/sharing", "engines/internal/storage", "engines/internal/transit", "engineargs", "kvcache", "kvcache/chunks", "kvcache/paged", "timing"},
-		"engines/sglang":            {"engine", "engines/internal/lockstep", "engines/internal/roster", "engines/internal/storage", "engines/internal/transit", "engineargs", "kvcache", "kvcache/radix", "timing"},
-		"worker":                    {"engine", "worker/intake", "engines/mocker/sglang", "engines/sglang", "engines/mocker/vllm", "engines/vllm", "engineargs", "strictjson", "timing"},
-		"calibration":               {"engineargs", "spelling", "strictjson"},
-		"cachetrace":                {"engine", "engineargs", "kvcache", "worker"},
+		"engines/mocker/vllm": {"engine", "engines/internal/calendar", "engines/internal/roster",
+			"engines/internal/transit", "engineargs", "handoff", "kvcache", "kvcache/paged", "speculation", "timing"},
+		"engines/mocker/sglang": {"engine", "engines/internal/roster", "engines/internal/transit", "engineargs",
+			"handoff", "kvcache", "kvcache/radix", "speculation", "timing"},
+		"engines/vllm": {"engine", "engines/internal/calendar", "engines/internal/lockstep",
+			"engines/internal/roster", "engines/internal/sharing", "engines/internal/storage",
+			"engines/internal/transit", "engineargs", "kvcache", "kvcache/chunks", "kvcache/paged", "timing"},
+		"engines/sglang": {"engine", "engines/internal/lockstep", "engines/internal/roster",
+			"engines/internal/storage", "engines/internal/transit", "engineargs", "kvcache", "kvcache/radix", "timing"},
+		"worker": {"engine", "worker/intake", "engines/mocker/sglang", "engines/sglang",
+			"engines/mocker/vllm", "engines/vllm", "engineargs", "strictjson", "timing"},
+		"calibration": {"engineargs", "spelling", "strictjson"},
+		"cachetrace":  {"engine", "engineargs", "kvcache", "worker"},
 	}},
 	{"many engines in virtual time, and on the clock", map[string][]string{
 		"workload/tracefile": {},
@@ -77,9 +84,11 @@ var areas = []struct {
 		"planner":            {"engine", "spelling", "strictjson"},
 		"faults":             {"strictjson"},
 		"journal":            {"engine", "eventheap", "perfetto"},
-		"fleet":              {"engine", "engineargs", "eventheap", "handoff", "kvcache", "planner", "router", "worker"},
-		"deploy":             {"engine", "engineargs", "router", "strictjson", "timing", "timing/profile"},
-		"replay":             {"engine", "engineargs", "eventheap", "faults", "fleet", "handoff", "journal", "kvcache", "planner", "report", "router", "timing", "worker", "workload"},
+		"fleet": {"engine", "engineargs", "eventheap", "handoff", "kvcache", "planner", "router",
+			"worker"},
+		"deploy": {"engine", "engineargs", "router", "strictjson", "timing", "timing/profile"},
+		"replay": {"engine", "engineargs", "eventheap", "faults", "fleet", "handoff", "journal", "kvcache",
+			"planner", "report", "router", "timing", "worker", "workload"},
 
 		"truth":        {"engine", "engineargs", "handoff", "replay", "workload"},
 		"truth/passes": {"truth"},
@@ -106,29 +115,45 @@ var areas = []struct {
 		"live/publish/events":     {"engine", "kvcache", "live/blocks"},
 		"live/publish/eventstest": {},
 		"live/publish/zmtp":       {"guard"},
-		"live/publish":            {"engine", "live/blocks", "live/bus", "guard", "live/plane", "live/publish/events", "live/publish/zmtp", "protocol/discovery", "protocol/wire"},
-		"enginemetrics":           {"engine", "engineargs", "worker"},
-		"live":                    {"cachetrace", "engine", "engines/emission", "engineargs", "handoff", "journal", "kvcache", "live/blocks", "live/bus", "enginemetrics", "guard", "live/plane", "live/publish", "live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire", "timing", "worker"},
+		"live/publish": {"engine", "live/blocks", "live/bus", "guard", "live/plane", "live/publish/events",
+			"live/publish/zmtp", "protocol/discovery", "protocol/wire"},
+		"enginemetrics": {"engine", "engineargs", "worker"},
+		"live": {"cachetrace", "engine", "engines/emission", "engineargs", "handoff", "journal",
+			"kvcache", "live/blocks", "live/bus", "enginemetrics", "guard", "live/plane", "live/publish",
+			"live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire",
+			"timing", "worker"},
 	}},
 	{"the OpenAI-compatible server: a router and engines in one process", map[string][]string{
-		"server/cluster":    {"engine", "engines/emission", "engineargs", "fleet", "handoff", "kvcache", "kvcache/naming", "live/blocks", "planner", "router"},
+		"server/cluster": {"engine", "engines/emission", "engineargs", "fleet", "handoff", "kvcache",
+			"kvcache/naming", "live/blocks", "planner", "router"},
 		"server/deployment": {"guard", "server/cluster"},
 		"server/detokenize": {},
 		"server/tokens":     {"guard", "server/detokenize"},
 		"server/conform":    {"server/tokens"},
 		"server/answers":    {"engineargs", "server/conform", "server/tokens"},
 		"server/backend":    {"server/deployment"},
-		"server/openai":     {"engineargs", "enginemetrics", "guard", "server/answers", "server/backend", "server/cluster", "server/conform", "server/deployment", "server/tokens", "strictjson"},
+		"server/openai": {"engineargs", "enginemetrics", "guard", "server/answers", "server/backend",
+			"server/cluster", "server/conform", "server/deployment", "server/tokens", "strictjson"},
 	}},
 	{"a frontend: workers of other processes behind that server", map[string][]string{
 		"frontend/routing": {"kvcache", "kvcache/naming", "router"},
-		"frontend":         {"frontend/routing", "live/bus", "guard", "live/plane", "live/publish", "live/publish/events", "live/publish/zmtp", "protocol/card", "protocol/discovery", "protocol/wire", "router", "server/backend", "server/deployment", "server/tokens"},
+		"frontend": {"frontend/routing", "live/bus", "guard", "live/plane", "live/publish",
+			"live/publish/events", "live/publish/zmtp", "protocol/card", "protocol/discovery", "protocol/wire",
+			"router", "server/backend", "server/deployment", "server/tokens"},
 	}},
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
-		"job":            {"aic", "aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs", "faults", "fleet", "handoff", "job/memory", "job/tracestats", "journal", "pace", "planner", "replay", "report", "router", "router/policies", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
-		"serve":          {"aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs", "frontend", "frontend/routing", "handoff", "live", "live/blocks", "live/bus", "live/connlimit", "enginemetrics", "guard", "live/plane", "live/publish", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "router/policies", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "spelling", "strictjson", "timing", "timing/profile", "worker"},
+		"job": {"aic", "aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs",
+			"faults", "fleet", "handoff", "job/memory", "job/tracestats", "journal", "pace", "planner", "replay",
+			"report", "router", "router/policies", "spelling", "strictjson", "timing", "timing/profile", "worker",
+			"workload"},
+		"serve": {"aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs", "frontend",
+			"frontend/routing", "handoff", "live", "live/blocks", "live/bus", "live/connlimit", "enginemetrics",
+			"guard", "live/plane", "live/publish", "live/store", "live/store/etcd", "live/store/kubernetes",
+			"protocol/card", "protocol/discovery", "router", "router/policies", "server/answers", "server/cluster",
+			"server/deployment", "server/openai", "server/tokens", "spelling", "strictjson", "timing", "timing/profile",
+			"worker"},
 	}},
 	{"what Python calls", map[string][]string{
 		"bindings/border":    {},
@@ -144,17 +169,22 @@ var apart = []struct {
 	needs []string // what it must not need
 	why   string
 }{
-	{"protocol", []string{"engine", "worker", "replay", "live"}, "the protocol is bytes and documents; machinery uses it"},
+	{"protocol", []string{"engine", "worker", "replay", "live"},
+		"the protocol is bytes and documents; machinery uses it"},
 	{"live", []string{"job", "workload", "report", "replay"}, "live workers replay nothing"},
 	{"serve", []string{"job", "workload", "report", "replay"}, "live workers replay nothing"},
 	{"server", []string{"job", "workload", "report", "replay", "protocol"}, "requests come from clients"},
 	{"frontend", []string{"job", "workload", "report", "replay"}, "requests come from clients"},
 	{"job", []string{"live", "serve", "protocol"}, "a replay talks to no frontend"},
 	{"replay", []string{"job", "live", "serve", "protocol"}, "a replay talks to no frontend"},
-	{"fleet", []string{"workload", "report", "journal", "faults", "replay", "live", "server", "job"}, "a fleet serves requests of any world"},
-	{"engine", []string{"engines", "workload", "router", "report", "replay", "live", "job"}, "an engine knows only its own requests"},
-	{"engines", []string{"workload", "router", "report", "replay", "live", "job"}, "an engine knows only its own requests"},
-	{"engineargs", []string{"workload", "router", "report", "replay", "live", "job"}, "engine arguments describe one engine"},
+	{"fleet", []string{"workload", "report", "journal", "faults", "replay", "live", "server", "job"},
+		"a fleet serves requests of any world"},
+	{"engine", []string{"engines", "workload", "router", "report", "replay", "live", "job"},
+		"an engine knows only its own requests"},
+	{"engines", []string{"workload", "router", "report", "replay", "live", "job"},
+		"an engine knows only its own requests"},
+	{"engineargs", []string{"workload", "router", "report", "replay", "live", "job"},
+		"engine arguments describe one engine"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed
@@ -162,16 +192,19 @@ var apart = []struct {
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{
-	"aic/session", "cachetrace", "calibration", "fieldtable", "frontend", "job", "job/memory", "leaktest", "live", "live/bus", "live/bus/bustest",
+	"aic/session", "cachetrace", "calibration", "fieldtable", "frontend", "job", "job/memory", "leaktest", "live",
+	"live/bus", "live/bus/bustest",
 	"live/connlimit", "enginemetrics", "live/freeport", "guard", "live/plane", "live/publish", "live/publish/zmtp",
 	"live/rendezvous", "serve", "live/store", "live/store/etcd", "live/store/kubernetes", "pace", "protocol/card",
-	"server/answers", "server/backend", "server/deployment", "server/detokenize", "server/openai", "server/tokens", "timing/profile", "truth/passes",
+	"server/answers", "server/backend", "server/deployment", "server/detokenize", "server/openai", "server/tokens",
+	"timing/profile", "truth/passes",
 }
 
 // imports returns what each package of the core and of the bindings imports, as import paths.
 func imports(t *testing.T) map[string][]string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...", "../bindings/...").Output()
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...", "../bindings/...").
+		Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +237,8 @@ func TestImports(t *testing.T) {
 				t.Errorf("package %s must not import %s", name, below)
 			}
 			if found && area[below] > area[name] {
-				t.Errorf("package %s (%s) must not import %s (%s), which stands above it", name, areas[area[name]].name, below, areas[area[below]].name)
+				t.Errorf("package %s (%s) must not import %s (%s), which stands above it", name, areas[area[name]].name,
+					below, areas[area[below]].name)
 			}
 			if slices.Contains(impure, other) && !slices.Contains(shells, name) && !within(name, "bindings") {
 				t.Errorf("package %s must not import %s", name, other)
@@ -250,8 +284,8 @@ func follow(graph map[string][]string, name string, needed map[string]bool) {
 // concurrent is a line that starts a goroutine or waits for several.
 var concurrent = regexp.MustCompile(`^\s*(go func|go [a-zA-Z.]+\(|select \{)`)
 
-// TestNoGoroutines looks for go statements: the core computes, its shells wait, and only live workers and replay on the clock
-// do several things at once. It reads every file, so that the cache of test results knows when one has changed.
+// TestNoGoroutines looks for go statements: the core computes, its shells wait, and only live workers and replay on the
+// clock do several things at once. It reads every file, so that the cache of test results knows when one has changed.
 func TestNoGoroutines(t *testing.T) {
 	err := filepath.WalkDir(".", func(file string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
@@ -276,5 +310,8 @@ func TestNoGoroutines(t *testing.T) {
 
 // within reports whether a package is one of these trees of packages.
 func within(name string, trees ...string) bool {
-	return slices.ContainsFunc(trees, func(tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") })
+	return slices.ContainsFunc(trees, func(tree string) bool {
+		return name == tree ||
+			strings.HasPrefix(name, tree+"/")
+	})
 }

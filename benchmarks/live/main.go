@@ -64,7 +64,8 @@ func run(root string, workers, streams, prompt int, output uint32, duration time
 			rng := rand.New(rand.NewPCG(uint64(i), 7))
 			time.Sleep(time.Duration(rng.Float64() * float64(duration) / 2)) // not all at once
 			for ctx.Err() == nil {
-				if err := stream(ctx, caller, targets[i%len(targets)], prompt, output, rng, from, &results[i]); err != nil && ctx.Err() == nil {
+				if err := stream(ctx, caller, targets[i%len(targets)], prompt, output, rng, from,
+					&results[i]); err != nil && ctx.Err() == nil {
 					errs <- err
 					return
 				}
@@ -112,7 +113,8 @@ func find(root string, workers int) ([]target, error) {
 }
 
 // stream makes one request and times its tokens.
-func stream(ctx context.Context, caller *plane.Caller, to target, prompt int, output uint32, rng *rand.Rand, from time.Time, s *seen) error {
+func stream(ctx context.Context, caller *plane.Caller, to target, prompt int, output uint32, rng *rand.Rand,
+	from time.Time, s *seen) error {
 	request := wire.Request{TokenIDs: make([]uint32, prompt), StopConditions: wire.StopConditions{MaxTokens: &output}}
 	for i := range request.TokenIDs {
 		request.TokenIDs[i] = rng.Uint32N(2000)
@@ -122,7 +124,8 @@ func stream(ctx context.Context, caller *plane.Caller, to target, prompt int, ou
 		return err
 	}
 	began := time.Now()
-	answer, err := caller.Send(ctx, to.address, to.path, plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body})
+	answer, err := caller.Send(ctx, to.address, to.path,
+		plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Command serve is a client that puts load on an OpenAI-compatible server: clients that each ask again as soon as they have their
-// answer, all of them streamed. It prints one JSON object about what it has seen.
+// Command serve is a client that puts load on an OpenAI-compatible server: clients that each ask again as soon as they
+// have their answer, all of them streamed. It prints one JSON object about what it has seen.
 package main
 
 import (
@@ -45,7 +45,8 @@ func main() {
 	flag.IntVar(&l.words, "words", 100, "words of a prompt")
 	flag.IntVar(&l.tokens, "tokens", 50, "tokens of an answer")
 	flag.Float64Var(&l.leaving, "leaving", 0, "fraction of the requests that are given up after their first token")
-	flag.Float64Var(&l.structured, "structured", 0, "fraction of the requests whose answers have to conform to a JSON Schema")
+	flag.Float64Var(&l.structured, "structured", 0,
+		"fraction of the requests whose answers have to conform to a JSON Schema")
 	duration := flag.Duration("duration", 10*time.Second, "how long")
 	flag.Parse()
 	l.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.clients, MaxConnsPerHost: l.clients}}
@@ -98,7 +99,8 @@ const citySchema = `{"type": "json_schema", "json_schema": {"name": "city", "sch
 func (l *load) ask(ctx context.Context, rng *rand.Rand, s *seen) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/v1/chat/completions", bytes.NewReader(l.body(rng)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/v1/chat/completions",
+		bytes.NewReader(l.body(rng)))
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ type ending struct {
 // NewCall returns a call that has not started.
 func NewCall(patience time.Duration) *Call {
 	return &Call{
-		Patience: patience, stopped: make(chan struct{}), questions: make(chan string), answers: make(chan string), ended: make(chan ending, 1),
+		Patience: patience, stopped: make(chan struct{}), questions: make(chan string), answers: make(chan string),
+		ended: make(chan ending, 1),
 	}
 }
 

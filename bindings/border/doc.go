@@ -4,11 +4,11 @@
 //
 // A facade names a [Call] by an integer. The rules that follow from gopy:
 //
-//   - Only int64, string and []byte are passed, with at most one result besides an error. A struct handle that outlives its
-//     object would crash Python; an unknown id is an ordinary error here.
+//   - Only int64, string and []byte are passed, with at most one result besides an error. A struct handle that outlives
+//     its object would crash Python; an unknown id is an ordinary error here.
 //   - A panic must not reach the border. Every exported function and every goroutine recovers.
-//   - The work is done on a goroutine of its own, never on that of the calling thread: there the garbage collector could not
-//     stop its loops, and Cancel and Progress would hang until the work was over.
+//   - The work is done on a goroutine of its own, never on that of the calling thread: there the garbage collector
+//     could not stop its loops, and Cancel and Progress would hang until the work was over.
 //   - Errors reach Python as text only. That text is KIND + "\x1f" + MESSAGE.
 //   - Text that is passed must be valid UTF-8 without NUL bytes.
 package border

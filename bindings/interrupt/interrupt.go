@@ -36,7 +36,8 @@ static void watch_interrupts(void) {
 	if (sigaction(SIGINT, NULL, &now) != 0) {
 		return;
 	}
-	if (now.sa_flags & SA_SIGINFO ? now.sa_sigaction == count : now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) {
+	if (now.sa_flags & SA_SIGINFO ? now.sa_sigaction == count : now.sa_handler == SIG_DFL ||
+		now.sa_handler == SIG_IGN) {
 		return;
 	}
 	former = now;

@@ -18,7 +18,8 @@ func asksAtStart(t *testing.T) int64 {
 	if err := os.WriteFile(file, []byte(`{"aic_backend":"vllm","aic_model_path":"m"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, _ := json.Marshal(map[string]any{"model_path": t.TempDir(), "discovery_backend": "mem", "extra_engine_args": file, "environment": []string{"DYN_LOG=off"}})
+	config, _ := json.Marshal(map[string]any{"model_path": t.TempDir(), "discovery_backend": "mem",
+		"extra_engine_args": file, "environment": []string{"DYN_LOG=off"}})
 	id := Open()
 	t.Cleanup(func() { Close(id) })
 	if text, err := Serve(id, string(config)); err != nil || !strings.HasPrefix(text, border.Enquiry+`{"open":`) {

@@ -34,7 +34,8 @@ func run(args []string) int {
 	}
 	text, err := serve.FromCommandLine(args, os.Environ(), release())
 	if errors.Is(err, serve.ErrHelp) {
-		fmt.Print("usage: dynosim-serve [options]\n\nBe an OpenAI-compatible server with simulated engines, or with --frontend before live workers, see docs/serve.md.\n", serve.ServerHelp())
+		fmt.Print("usage: dynosim-serve [options]\n\nBe an OpenAI-compatible server with simulated engines, or with "+
+			"--frontend before live workers, see docs/serve.md.\n", serve.ServerHelp())
 		return 0
 	}
 	if errors.Is(err, serve.ErrVersion) {

@@ -36,7 +36,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	_, warnings, err := Parse(head + `,"aic_nextn":1,"aic_nextn_accept_rates":"0.5"}`)
-	if err != nil || len(warnings) != 1 || warnings[0] != "aic_nextn_accept_rates has no effect on how long prompts take" {
+	if err != nil || len(warnings) != 1 ||
+		warnings[0] != "aic_nextn_accept_rates has no effect on how long prompts take" {
 		t.Errorf("got %q, %v", warnings, err)
 	}
 	for text, want := range map[string]string{
@@ -88,8 +89,9 @@ func TestOpen(t *testing.T) {
 	}{
 		{Config{Backend: "vllm", System: "s", Model: "m", TP: 1, AttentionDP: 1},
 			`{"open":{"backend":"vllm","system":"s","version":"0.19.0","version_given":false,"model":"m","tp_size":1,"attention_dp_size":1}}`, "0.24.0"},
-		{Config{Backend: "sglang", System: "s", Model: "m", Version: "9", TP: 2, AttentionDP: 3, MoETP: 4, MoEEP: 5, Drafts: 1,
-			Types: DataTypes{"a", "b", "c", "d", "e"}},
+		{Config{Backend: "sglang", System: "s", Model: "m", Version: "9", TP: 2, AttentionDP: 3, MoETP: 4, MoEEP: 5,
+			Drafts: 1,
+			Types:  DataTypes{"a", "b", "c", "d", "e"}},
 			`{"open":{"backend":"sglang","system":"s","version":"9","version_given":true,"model":"m","tp_size":2,"attention_dp_size":3,` +
 				`"moe_tp_size":4,"moe_ep_size":5,"nextn":1,"gemm_dtype":"a","moe_dtype":"b","fmha_dtype":"c","kv_cache_dtype":"d","comm_dtype":"e"}}`, "0.24.0"},
 		{Config{Backend: "other", System: "s", Model: "m", TP: 1, AttentionDP: 1},
@@ -118,7 +120,8 @@ func TestPoolBlocks(t *testing.T) {
 	if want := `{"capacity":{"block_size":32,"max_num_tokens":8192,"memory_fraction_kind":"of_free","memory_fraction_value":0.5,"session":3}}`; s.question != want {
 		t.Errorf("asked %s, want %s", s.question, want)
 	}
-	for _, answer := range []string{`{"blocks":0}`, `{"blocks":-5}`, `{"blocks":1e300}`, `{}`, `{"error":"no memory left"}`} {
+	for _, answer := range []string{`{"blocks":0}`, `{"blocks":-5}`, `{"blocks":1e300}`, `{}`,
+		`{"error":"no memory left"}`} {
 		s.answer = answer
 		if blocks, err := s.client().PoolBlocks(session, Capacity{}); err == nil {
 			t.Errorf("%s: got %d", answer, blocks)
@@ -127,13 +130,15 @@ func TestPoolBlocks(t *testing.T) {
 }
 
 func TestPredict(t *testing.T) {
-	questions := []timing.Question{{Kind: timing.Prefill, Batch: 1, Tokens: 1000, Prefix: 64}, {Kind: timing.Decode, Batch: 4, Tokens: 2048}}
+	questions := []timing.Question{{Kind: timing.Prefill, Batch: 1, Tokens: 1000, Prefix: 64},
+		{Kind: timing.Decode, Batch: 4, Tokens: 2048}}
 	s := &sdk{answer: `{"ms":[3.5,null],"errors":{"1":"beyond the data"}}`}
 	got, err := s.client().Predict(Session{ID: 2}, questions)
 	if want := `{"predict":{"questions":[[0,1,1000,64],[1,4,2048,0]],"session":2}}`; s.question != want {
 		t.Errorf("asked %s, want %s", s.question, want)
 	}
-	if err != nil || len(got) != 2 || got[0].Ms != 3.5 || got[0].Err != nil || got[1].Err == nil || got[1].Err.Error() != "beyond the data" {
+	if err != nil || len(got) != 2 || got[0].Ms != 3.5 || got[0].Err != nil || got[1].Err == nil ||
+		got[1].Err.Error() != "beyond the data" {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for answer, want := range map[string]string{
@@ -141,7 +146,8 @@ func TestPredict(t *testing.T) {
 		`{"error":"broken"}`: "broken",
 		`{"error":""}`:       "the AIC SDK gave no reason",
 		`nonsense`:           "the AIC SDK's answer: invalid character 'o' in literal null (expecting 'u')",
-		`{"ms":5}`:           "the AIC SDK's answer: json: cannot unmarshal number into Go struct field .ms of type []*float64",
+		`{"ms":5}`: "the AIC SDK's answer: json: cannot unmarshal number into Go struct field .ms of type " +
+			"[]*float64",
 	} {
 		s.answer = answer
 		if _, err := s.client().Predict(Session{}, questions); err == nil || err.Error() != want {
@@ -177,7 +183,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if c.Backend == "" || c.System == "" || c.Model == "" || c.TP < 1 || c.AttentionDP < 1 || c.MoETP < 0 || c.MoEEP < 0 || c.Drafts > 5 {
+		if c.Backend == "" || c.System == "" || c.Model == "" || c.TP < 1 || c.AttentionDP < 1 || c.MoETP < 0 ||
+			c.MoEEP < 0 || c.Drafts > 5 {
 			t.Errorf("accepted %+v", c)
 		}
 	})
@@ -186,7 +193,8 @@ func FuzzParse(f *testing.F) {
 // FuzzAnswers looks for panics, and for answers that no question was asked for.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
-		`{"session":1,"version":"2","blocks":5,"ms":[1,null],"errors":{"1":"x"}}`, `{"error":"x"}`, `{"error":null}`, `null`, `[]`,
+		`{"session":1,"version":"2","blocks":5,"ms":[1,null],"errors":{"1":"x"}}`, `{"error":"x"}`, `{"error":null}`,
+		`null`, `[]`,
 		`{"ms":[1e308,-1e308]}`, `{"blocks":2147483648}`,
 	} {
 		f.Add(seed)
@@ -202,7 +210,8 @@ func FuzzAnswers(f *testing.F) {
 		if err == nil && session.Config.Version == "" {
 			t.Error("a session without a version")
 		}
-		if blocks, err := client.PoolBlocks(Session{Config: Config{Backend: "vllm", AttentionDP: 1 << 31}}, Capacity{}); err == nil && blocks < 1 {
+		if blocks, err := client.PoolBlocks(Session{Config: Config{Backend: "vllm", AttentionDP: 1 << 31}},
+			Capacity{}); err == nil && blocks < 1 {
 			t.Errorf("a pool of %d blocks", blocks)
 		}
 		answers, err := client.Predict(session, make([]timing.Question, 2))

@@ -77,7 +77,8 @@ func (c Client) Open(config Config) (Session, error) {
 	}
 	config.Version = answer.Version
 	return Session{
-		ID: *answer.ID, Config: config, Release: answer.Release, Alias: answer.Alias, Experts: answer.Experts, Weights: answer.Weights,
+		ID: *answer.ID, Config: config, Release: answer.Release, Alias: answer.Alias, Experts: answer.Experts,
+		Weights: answer.Weights,
 	}, nil
 }
 

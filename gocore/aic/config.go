@@ -62,7 +62,8 @@ func (c Config) DefaultVersion() string {
 
 // Name describes the session of a config, whose version is known by then, for reports.
 func (c Config) Name() string {
-	parts := []string{"aic: " + c.Model, c.System, strings.TrimSpace(c.Backend + " " + c.Version), fmt.Sprintf("tp %d", c.TP)}
+	parts := []string{"aic: " + c.Model, c.System, strings.TrimSpace(c.Backend + " " + c.Version),
+		fmt.Sprintf("tp %d", c.TP)}
 	add := func(label string, n, neutral int) {
 		if n != neutral {
 			parts = append(parts, fmt.Sprintf("%s %d", label, n))
@@ -73,7 +74,8 @@ func (c Config) Name() string {
 	add("attention dp", c.AttentionDP, 1)
 	add("nextn", c.Drafts, 0)
 	for _, t := range [][2]string{
-		{"gemm", c.Types.GEMM}, {"moe", c.Types.MoE}, {"fmha", c.Types.FMHA}, {"kv cache", c.Types.KVCache}, {"comm", c.Types.Comm},
+		{"gemm", c.Types.GEMM}, {"moe", c.Types.MoE}, {"fmha", c.Types.FMHA}, {"kv cache", c.Types.KVCache},
+		{"comm", c.Types.Comm},
 	} {
 		if t[1] != "" {
 			parts = append(parts, t[0]+" "+t[1])
@@ -88,20 +90,28 @@ var size = strictjson.Integer{Max: math.MaxInt32}
 // Fields are the keys of a description, in the order of the Python constructor. Engine arguments have them among
 // others.
 var Fields = []strictjson.Field{
-	{Name: "aic_backend", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true, Doc: "The engine: ``\"vllm\"``, ``\"sglang\"`` or ``\"trtllm\"``."},
-	{Name: "aic_system", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true, Doc: "The GPU, such as ``\"h200_sxm\"``."},
-	{Name: "aic_model_path", Type: strictjson.Text{NonEmpty: true, Path: true}, Required: true, NotNull: true, Doc: "A model that the SDK knows, or a folder with its config.json."},
+	{Name: "aic_backend", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true,
+		Doc: "The engine: ``\"vllm\"``, ``\"sglang\"`` or ``\"trtllm\"``."},
+	{Name: "aic_system", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true,
+		Doc: "The GPU, such as ``\"h200_sxm\"``."},
+	{Name: "aic_model_path", Type: strictjson.Text{NonEmpty: true, Path: true}, Required: true, NotNull: true,
+		Doc: "A model that the SDK knows, or a folder with its config.json."},
 	{Name: "aic_tp_size", Type: size, Default: 1, Doc: "Tensor parallelism."},
-	{Name: "aic_backend_version", Type: strictjson.Text{}, Doc: "Version of the engine; None takes the version that the SDK is asked for by default."},
+	{Name: "aic_backend_version", Type: strictjson.Text{},
+		Doc: "Version of the engine; None takes the version that the SDK is asked for by default."},
 	{Name: "aic_moe_tp_size", Type: size, Doc: "Tensor parallelism of experts."},
 	{Name: "aic_moe_ep_size", Type: size, Doc: "Expert parallelism."},
 	{Name: "aic_attention_dp_size", Type: size, Doc: "Data parallelism of attention."},
-	{Name: "aic_nextn", Type: strictjson.Integer{Min: 1, Max: speculation.MaxDrafts}, Doc: "Draft tokens of speculative decoding, 1 to 5."},
-	{Name: "aic_nextn_accept_rates", Type: strictjson.Text{}, Doc: "Acceptance rates of the draft tokens, as text with commas."},
-	{Name: "aic_gemm_dtype", Type: strictjson.Text{}, Doc: "Data type of matrix products; None takes that of the model."},
+	{Name: "aic_nextn", Type: strictjson.Integer{Min: 1, Max: speculation.MaxDrafts},
+		Doc: "Draft tokens of speculative decoding, 1 to 5."},
+	{Name: "aic_nextn_accept_rates", Type: strictjson.Text{},
+		Doc: "Acceptance rates of the draft tokens, as text with commas."},
+	{Name: "aic_gemm_dtype", Type: strictjson.Text{},
+		Doc: "Data type of matrix products; None takes that of the model."},
 	{Name: "aic_moe_dtype", Type: strictjson.Text{}, Doc: "Data type of experts; None takes that of the model."},
 	{Name: "aic_fmha_dtype", Type: strictjson.Text{}, Doc: "Data type of attention; None takes that of the model."},
-	{Name: "aic_kv_cache_dtype", Type: strictjson.Text{}, Doc: "Data type of the KV cache; None takes that of the model."},
+	{Name: "aic_kv_cache_dtype", Type: strictjson.Text{},
+		Doc: "Data type of the KV cache; None takes that of the model."},
 	{Name: "aic_comm_dtype", Type: strictjson.Text{}, Doc: "Data type of communication; None takes that of the model."},
 }
 

@@ -39,7 +39,8 @@ from typing import TypedDict
 // TestGeneratedTypes keeps Python's types and the docstring of AicPerfConfig.
 func TestGeneratedTypes(t *testing.T) {
 	fieldtable.Keep(t, "../../python/dynamo/_shell/aic_fields.py", moduleHead+fieldtable.TypedDict("AicFields",
-		"The keywords of AicPerfConfig and their types, also for a dict in its place: see help(AicPerfConfig).", tableRows()))
+		"The keywords of AicPerfConfig and their types, also for a dict in its place: see help(AicPerfConfig).",
+		tableRows()))
 	fieldtable.KeepArgs(t, "../../python/dynamo/_shell/aic.py", "AicPerfConfig", tableRows())
 }
 

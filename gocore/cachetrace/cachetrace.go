@@ -29,7 +29,8 @@ func Warning(value string, args engineargs.Args) string {
 	if !Wanted(value) || worker.Traits(args).TracesCache {
 		return ""
 	}
-	return Variable + " has no effect with engine_type " + args.EngineType.String() + ", whose cache is a tree and no pool of blocks"
+	return Variable + " has no effect with engine_type " + args.EngineType.String() +
+		", whose cache is a tree and no pool of blocks"
 }
 
 // New returns the function that logs the changes of one engine's cache, nil if there is no log.

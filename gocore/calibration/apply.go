@@ -23,8 +23,8 @@ var knobs = []struct {
 	{"kv_pool_scale", 1000, true, func(k *engineargs.Knobs) *float64 { return &k.KVPoolScale }},
 }
 
-// Apply sets the knobs of engine arguments to those of the entry that fits, but for those that the arguments give. words says
-// which entry that is and what it set: never is anything calibrated in silence.
+// Apply sets the knobs of engine arguments to those of the entry that fits, but for those that the arguments give.
+// words says which entry that is and what it set: never is anything calibrated in silence.
 func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words string, err error) {
 	k := KeyOf(args)
 	place := p.Choose(k)
@@ -60,7 +60,8 @@ func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words 
 func (e *Entry) words(k Key, set []string) string {
 	text := e.name()
 	if (e.Level == "gpu" || e.Level == "engine") && k.Model != "" {
-		text += fmt.Sprintf(", as nothing was measured for %s", strings.Join(nonEmpty(k.Model, k.System, k.Precision), ", "))
+		text += fmt.Sprintf(", as nothing was measured for %s",
+			strings.Join(nonEmpty(k.Model, k.System, k.Precision), ", "))
 	}
 	text += ": " + strings.Join(set, ", ")
 	if e.Scheduler != "" && e.Scheduler != k.Scheduler {

@@ -44,13 +44,16 @@ func TestApply(t *testing.T) {
 		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen/Qwen3-32B", "step_overhead_us": 0}`,
 			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 1.5"},
 		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen/Qwen3-32B", "aic_gemm_dtype": "nvfp4"}`,
-			"level gpu (vllm, h200_sxm; 40 measurements), as nothing was measured for Qwen3-32B, h200_sxm, fp4: decode_scale 1.125"},
+			"level gpu (vllm, h200_sxm; 40 measurements), as nothing was measured for Qwen3-32B, h200_sxm, fp4: " +
+				"decode_scale 1.125"},
 		{`{` + aic + `"aic_system": "b200_sxm", "aic_model_path": "Qwen/Qwen3-32B"}`,
 			"level kin (vllm, Qwen3-32B, b200_sxm; 13 measurements): prefill_scale 1.375, pass_time fused"},
 		{`{` + aic + `"aic_system": "l40s", "aic_model_path": "Qwen/Qwen3-32B-FP8"}`,
-			"level engine (vllm; 90 measurements), as nothing was measured for Qwen3-32B-FP8, l40s, fp8: decode_scale 1.0625"},
+			"level engine (vllm; 90 measurements), as nothing was measured for Qwen3-32B-FP8, l40s, fp8: " +
+				"decode_scale 1.0625"},
 		{`{"calibration": "p.json", "aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "l40s", "aic_model_path": "x"}`,
-			"level engine (vllm; 90 measurements), as nothing was measured for x, l40s: decode_scale 1.0625; fitted with scheduler vllm, not dynamo"},
+			"level engine (vllm; 90 measurements), as nothing was measured for x, l40s: decode_scale 1.0625; fitted " +
+				"with scheduler vllm, not dynamo"},
 		{`{"calibration": "p.json", "engine_type": "sglang"}`,
 			"level model (sglang, m, a; 3 measurements): request_overhead_us 70000"},
 	} {
@@ -116,13 +119,14 @@ func TestKnobs(t *testing.T) {
 	if err != nil || args.Knobs != want || args.NumGPUBlocks != 6250 {
 		t.Errorf("got %+v, %d blocks, %v", args.Knobs, args.NumGPUBlocks, err)
 	}
-	if args, _, _ = profile.Apply(parse(t, strings.Replace(in, "16", `16, "num_gpu_blocks": 7`, 1))); args.NumGPUBlocks != 7 {
+	if args, _, _ = profile.Apply(parse(t,
+		strings.Replace(in, "16", `16, "num_gpu_blocks": 7`, 1))); args.NumGPUBlocks != 7 {
 		t.Errorf("got %d blocks", args.NumGPUBlocks)
 	}
 }
 
-// TestFactors: what is chosen is multiplied by the factors for the release, for the model in that release, and for its GPUs; those
-// of a model are not for entries of no model in particular.
+// TestFactors: what is chosen is multiplied by the factors for the release, for the model in that release, and for its
+// GPUs; those of a model are not for entries of no model in particular.
 func TestFactors(t *testing.T) {
 	const common = `{"engine": "vllm", "timing": "aic", `
 	profile, err := Parse([]byte(strings.TrimSuffix(example, "]}") + `], "factors": [
@@ -136,10 +140,13 @@ func TestFactors(t *testing.T) {
 	const aic = `{"calibration": "p.json", "scheduler": "vllm", "aic_backend": "vllm", "num_gpu_blocks": 500, `
 	for _, test := range []struct{ in, words string }{
 		{aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen3-32B", "engine_version": "v0.19.0-cu130", "aic_tp_size": 4}`,
-			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 0.8333, step_overhead_us 300; times those of " +
-				"version 0.19.0 (20 measurements) and Qwen3-32B, version 0.19.0 (7 measurements) and Qwen3-32B, TP 4 (5 measurements)"},
+			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 0.8333, step_overhead_us " +
+				"300; times those of " +
+				"version 0.19.0 (20 measurements) and Qwen3-32B, version 0.19.0 (7 measurements) and Qwen3-32B, TP 4 " +
+				"(5 measurements)"},
 		{aic + `"aic_system": "h200_sxm", "aic_model_path": "x", "engine_version": "0.19.0", "aic_tp_size": 4}`,
-			"level gpu (vllm, h200_sxm; 40 measurements), as nothing was measured for x, h200_sxm: decode_scale 2.25; times those of " +
+			"level gpu (vllm, h200_sxm; 40 measurements), as nothing was measured for x, h200_sxm: decode_scale " +
+				"2.25; times those of " +
 				"version 0.19.0 (20 measurements)"},
 		{aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen3-32B"}`,
 			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 1.5, step_overhead_us 100"},
@@ -149,7 +156,8 @@ func TestFactors(t *testing.T) {
 		}
 	}
 	for version, want := range map[string]string{
-		"": "", "0.19.0": "0.19.0", "v0.19.0-cu130": "0.19.0", "0.5.10.post1": "0.5.10.post1", "nightly-dev-20260216-d3bae71e": "nightly", "0.33.0+cu130": "0.33.0",
+		"": "", "0.19.0": "0.19.0", "v0.19.0-cu130": "0.19.0", "0.5.10.post1": "0.5.10.post1",
+		"nightly-dev-20260216-d3bae71e": "nightly", "0.33.0+cu130": "0.33.0",
 	} {
 		if got := Release(version); got != want {
 			t.Errorf("%q: got %q, want %q", version, got, want)
@@ -160,7 +168,8 @@ func TestFactors(t *testing.T) {
 func TestNoEntry(t *testing.T) {
 	profile, _ := Parse([]byte(example))
 	_, _, err := profile.Apply(parse(t, `{"calibration": "p.json"}`))
-	want := "want a profile for vllm with polynomial durations; it has vllm with aic durations, sglang with polynomial durations"
+	want := "want a profile for vllm with polynomial durations; it has vllm with aic durations, sglang with " +
+		"polynomial durations"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
@@ -178,11 +187,15 @@ func TestRefused(t *testing.T) {
 		entry(`"level": "gpu", "size": 1`):       `unknown field "entries[0].size", want one of 13`,
 		entry(`"level": "gpu"`) + `{}`:           "line 1 column 102: unexpected text after the object",
 		entry(`"level": "gpu", "kv_tokens": -1`): "entries[0].kv_tokens: got -1, want an integer >= 0",
-		entry(`"level": "gpu", "knobs": {"decode_scale": 0}`):                "entries[0].knobs.decode_scale: got 0, want a finite number > 0 and <= 1000",
-		entry(`"level": "gpu", "knobs": {"step_overhead_us": -1}`):           "entries[0].knobs.step_overhead_us: got -1, want a finite number from 0 to 1e+09",
-		`{"format": "dynosim-calibration/1", "entries": [{"level": "gpu"}]}`: "entries[0].engine: got nothing, want a string that is not empty",
+		entry(`"level": "gpu", "knobs": {"decode_scale": 0}`): "entries[0].knobs.decode_scale: got 0, " +
+			"want a finite number > 0 and <= 1000",
+		entry(`"level": "gpu", "knobs": {"step_overhead_us": -1}`): "entries[0].knobs.step_overhead_us: " +
+			"got -1, want a finite number from 0 to 1e+09",
+		`{"format": "dynosim-calibration/1", "entries": [{"level": "gpu"}]}`: "entries[0].engine: got nothing, want " +
+			"a string that is not empty",
 	} {
-		if _, err := Parse([]byte(in)); err == nil || !strings.HasPrefix(err.Error(), "not a calibration profile: "+want) {
+		if _, err := Parse([]byte(in)); err == nil ||
+			!strings.HasPrefix(err.Error(), "not a calibration profile: "+want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", in, err, want)
 		}
 	}
@@ -194,13 +207,15 @@ func TestHeldOutError(t *testing.T) {
 		return `{"format": "dynosim-calibration/1", "entries": [{"engine": "vllm", "timing": "aic", "level": "model", "scheduler": "vllm"` + members + `}]}`
 	}
 	profile, err := Parse([]byte(entry(`, "held_out_error": {"ttft": 0.03, "tpot": 0.011, "measurements": 6}`)))
-	if want := (Error{0.03, 0.011, 6, "vllm"}); err != nil || profile.Entries[0].Error == nil || *profile.Entries[0].Error != want {
+	if want := (Error{0.03, 0.011, 6, "vllm"}); err != nil || profile.Entries[0].Error == nil ||
+		*profile.Entries[0].Error != want {
 		t.Errorf("got %+v, %v, want %+v", profile.Entries, err, want)
 	}
 	if profile, err := Parse([]byte(entry(""))); err != nil || profile.Entries[0].Error != nil {
 		t.Errorf("without one: got %+v, %v", profile.Entries, err)
 	}
-	const want = "not a calibration profile: entries[0].held_out_error.tpot: got nothing, want a finite number from 0 to 1e+09"
+	const want = "not a calibration profile: entries[0].held_out_error.tpot: got nothing, want a finite number from " +
+		"0 to 1e+09"
 	if _, err := Parse([]byte(entry(`, "held_out_error": {"ttft": 0.03}`))); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Error is how far simulated latencies were from measured ones, as parts of the measured ones: the median of the absolute errors of
-// mean TTFT and mean TPOT.
+// Error is how far simulated latencies were from measured ones, as parts of the measured ones: the median of the
+// absolute errors of mean TTFT and mean TPOT.
 type Error struct {
 	TTFT float64 `json:"ttft"`
 	TPOT float64 `json:"tpot"`
@@ -38,8 +38,8 @@ var errorsOf = sync.OnceValue(func() (found measuredErrors) {
 	return found
 })
 
-// MeasuredError returns the error that was measured of an engine on the GPU with the model that the key names, without calibration
-// or with the shipped profile; nil if there is none.
+// MeasuredError returns the error that was measured of an engine on the GPU with the model that the key names, without
+// calibration or with the shipped profile; nil if there is none.
 func MeasuredError(k Key, calibrated bool) *Error {
 	if k.Timing != "aic" || k.Model == "" {
 		return nil
@@ -49,7 +49,8 @@ func MeasuredError(k Key, calibrated bool) *Error {
 		precision = "bf16" // that of unquantised models
 	}
 	for _, e := range errorsOf().Entries {
-		if e.Engine != k.Engine || e.System != k.System || e.Precision != precision || !strings.EqualFold(Family(e.Model), Family(k.Model)) {
+		if e.Engine != k.Engine || e.System != k.System || e.Precision != precision ||
+			!strings.EqualFold(Family(e.Model), Family(k.Model)) {
 			continue
 		}
 		found := e.Plain
@@ -65,8 +66,8 @@ func MeasuredError(k Key, calibrated bool) *Error {
 	return nil
 }
 
-// PrecisionOf returns the precision of a key. Where neither data types nor the model's name tell it, it is the one in which that
-// checkpoint was measured; "" without any.
+// PrecisionOf returns the precision of a key. Where neither data types nor the model's name tell it, it is the one in
+// which that checkpoint was measured; "" without any.
 func PrecisionOf(k Key) string {
 	if k.Precision != "" {
 		return k.Precision

@@ -14,15 +14,19 @@ func TestMeasuredError(t *testing.T) {
 		ttft, tpot float64
 		rows       int
 	}{
-		{`"aic_system": "h100_sxm", "aic_model_path": "meta-llama/Meta-Llama-3.1-70B", "aic_gemm_dtype": "fp8"`, false, 0.023, 0.155, 15},
-		{`"aic_system": "h100_sxm", "aic_model_path": "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8"`, true, 0.284, 0.108, 15},
+		{`"aic_system": "h100_sxm", "aic_model_path": "meta-llama/Meta-Llama-3.1-70B", "aic_gemm_dtype": "fp8"`, false,
+			0.023, 0.155, 15},
+		{`"aic_system": "h100_sxm", "aic_model_path": "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8"`, true, 0.284, 0.108,
+			15},
 		{`"aic_system": "h100_sxm", "aic_model_path": "openai/gpt-oss-120b"`, false, 0.399, 0.061, 32},
 		{`"aic_system": "h100_sxm", "aic_model_path": "Qwen/Qwen3-32B"`, false, 0.092, 0.167, 60},
 		{`"aic_system": "h100_sxm", "aic_model_path": "meta-llama/Meta-Llama-3.1-70B"`, false, 0, 0, 0},
 		{`"aic_system": "l40s", "aic_model_path": "Qwen/Qwen3-32B"`, false, 0, 0, 0},
-		{`"aic_system": "h200_sxm", "aic_model_path": "x/Llama-3.1-8B-Instruct-FP8"`, true, 0, 0, 0}, // not among the comparable rows
+		// not among the comparable rows
+		{`"aic_system": "h200_sxm", "aic_model_path": "x/Llama-3.1-8B-Instruct-FP8"`, true, 0, 0, 0},
 	} {
-		found := MeasuredError(KeyOf(parse(t, `{"aic_backend": "vllm", "num_gpu_blocks": 500, `+test.in+`}`)), test.calibrated)
+		found := MeasuredError(KeyOf(parse(t, `{"aic_backend": "vllm", "num_gpu_blocks": 500, `+test.in+`}`)),
+			test.calibrated)
 		if test.rows == 0 {
 			if found != nil {
 				t.Errorf("%s: got %+v, want none", test.in, *found)
@@ -38,7 +42,8 @@ func TestMeasuredError(t *testing.T) {
 	}
 }
 
-// TestExpect: what is to be expected is of the model on its GPU, else of the nearest kin; nothing of rules that were not measured.
+// TestExpect: what is to be expected is of the model on its GPU, else of the nearest kin; nothing of rules that were
+// not measured.
 func TestExpect(t *testing.T) {
 	for _, test := range []struct {
 		in         string
@@ -51,7 +56,8 @@ func TestExpect(t *testing.T) {
 			&Expected{Range{0.77, 2.48}, Range{0.71, 1.6}, "gpu", 204}},
 		{`"scheduler": "sglang", "engine_type": "sglang", "aic_backend": "sglang", "aic_system": "l40s", "aic_model_path": "x/Unknown-7B"`, true,
 			&Expected{Range{0.66, 2.79}, Range{0.78, 1.37}, "engine", 368}},
-		{`"aic_system": "h200_sxm", "aic_model_path": "openai/gpt-oss-120b"`, true, nil}, // by the rules of Dynamo's mocker
+		// by the rules of Dynamo's mocker
+		{`"aic_system": "h200_sxm", "aic_model_path": "openai/gpt-oss-120b"`, true, nil},
 	} {
 		in := `{"num_gpu_blocks": 500, ` + test.in
 		if !strings.Contains(in, "aic_backend") {

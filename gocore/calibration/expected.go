@@ -2,15 +2,16 @@ package calibration
 
 import "strings"
 
-// Range is by what simulated latencies are to be multiplied so that 80 % of measurements are between: their lower and upper ends.
+// Range is by what simulated latencies are to be multiplied so that 80 % of measurements are between: their lower and
+// upper ends.
 type Range [2]float64
 
 // Expected is how far measurements of a deployment are to be expected from a simulation.
 type Expected struct {
 	TTFT Range `json:"ttft"`
 	TPOT Range `json:"tpot"`
-	// Level says what the measurements are of: "model" of this model on this GPU in this precision, "kin" of the model wherever it
-	// was measured, "gpu" of the engine on this GPU, "engine" of the engine.
+	// Level says what the measurements are of: "model" of this model on this GPU in this precision, "kin" of the model
+	// wherever it was measured, "gpu" of the engine on this GPU, "engine" of the engine.
 	Level        string `json:"level"`
 	Measurements int    `json:"measurements"`
 }
@@ -23,9 +24,9 @@ type expectedError struct {
 	Plain, Calibrated *struct{ TTFT, TPOT Range }
 }
 
-// Expect returns what is to be expected of an engine, without calibration or with the shipped profile: of its model on its GPU if
-// that was measured in two configurations or more, otherwise of the nearest kin, in the order of the levels. nil if nothing is known
-// of the engine, or its durations are not those of AIC.
+// Expect returns what is to be expected of an engine, without calibration or with the shipped profile: of its model on
+// its GPU if that was measured in two configurations or more, otherwise of the nearest kin, in the order of the levels.
+// nil if nothing is known of the engine, or its durations are not those of AIC.
 func Expect(k Key, calibrated bool) *Expected {
 	if k.Timing != "aic" || k.Scheduler != k.Engine {
 		return nil

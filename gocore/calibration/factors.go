@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Factor multiplies the knobs of an entry for a release of the engine, or for a model on a number of GPUs. Entries are of what was
-// measured together; factors say by how much releases differ from each other.
+// Factor multiplies the knobs of an entry for a release of the engine, or for a model on a number of GPUs. Entries are
+// of what was measured together; factors say by how much releases differ from each other.
 type Factor struct {
 	Engine, Timing string
 	// Version, Model and TP say what it is for: any of them if "" or 0.
@@ -19,7 +19,8 @@ type Factor struct {
 	Knobs        map[string]float64
 }
 
-// factorsFor returns those that hold for an engine that uses an entry. Those of a model hold where the entry is of that model.
+// factorsFor returns those that hold for an engine that uses an entry. Those of a model hold where the entry is of that
+// model.
 func (p Profile) factorsFor(e *Entry, k Key) (found []*Factor) {
 	for i := range p.Factors {
 		f := &p.Factors[i]
@@ -81,7 +82,8 @@ func wordsOf(factors []*Factor) string {
 		if f.TP != 0 {
 			about = append(about, fmt.Sprintf("TP %d", f.TP))
 		}
-		words = append(words, fmt.Sprintf("%s (%s)", strings.Join(nonEmpty(append([]string{f.Model}, about...)...), ", "), counted(f.Measurements)))
+		words = append(words, fmt.Sprintf("%s (%s)",
+			strings.Join(nonEmpty(append([]string{f.Model}, about...)...), ", "), counted(f.Measurements)))
 	}
 	if words == nil {
 		return ""

@@ -24,8 +24,8 @@ type Profile struct {
 // Entry is what the knobs of some engines came to.
 type Entry struct {
 	Level string // "model", "kin", "gpu" or "engine"
-	// Engine, Timing and Scheduler are those of the replays that were compared with measurements: "vllm"; "aic", "interpolated"
-	// or "polynomial"; "dynamo" or the engine's name.
+	// Engine, Timing and Scheduler are those of the replays that were compared with measurements: "vllm"; "aic",
+	// "interpolated" or "polynomial"; "dynamo" or the engine's name.
 	Engine    string
 	Timing    string
 	Scheduler string
@@ -42,7 +42,8 @@ type Entry struct {
 	Knobs map[string]float64 // those that were fitted, by name; see engineargs.Knobs
 	// KVTokens is the size of the KV pool of the engine that was measured, in tokens; 0 if that is not known.
 	KVTokens int
-	// Error is what a fit of one configuration found of its runs, each predicted by a fit to the others; nil if it did not.
+	// Error is what a fit of one configuration found of its runs, each predicted by a fit to the others; nil if it did
+	// not.
 	Error *Error
 }
 
@@ -72,7 +73,8 @@ func schema() strictjson.Schema {
 			{Name: "level", Type: strictjson.Enum{Choices: levels}, Required: true, NotNull: true},
 			{Name: "engine", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
 			{Name: "timing", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
-			{Name: "scheduler", Type: text}, {Name: "system", Type: text}, {Name: "model", Type: text}, {Name: "precision", Type: text},
+			{Name: "scheduler", Type: text}, {Name: "system", Type: text}, {Name: "model", Type: text},
+			{Name: "precision", Type: text},
 			{Name: "measurements", Type: count}, {Name: "note", Type: text},
 			{Name: "pass_time", Type: strictjson.Enum{Choices: []string{"separate", "fused"}}},
 			{Name: "knobs", Type: strictjson.Nested{Fields: fitted}}, {Name: "kv_tokens", Type: count},
@@ -85,7 +87,8 @@ func schema() strictjson.Schema {
 		{Name: "factors", Type: strictjson.Objects{Fields: []strictjson.Field{
 			{Name: "engine", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
 			{Name: "timing", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
-			{Name: "version", Type: text}, {Name: "model", Type: text}, {Name: "tp", Type: count}, {Name: "measurements", Type: count},
+			{Name: "version", Type: text}, {Name: "model", Type: text}, {Name: "tp", Type: count},
+			{Name: "measurements", Type: count},
 			{Name: "knobs", Type: strictjson.Nested{Fields: fitted}},
 		}}},
 	}}
@@ -104,17 +107,20 @@ func Parse(text []byte) (p Profile, err error) {
 		entry := Entry{
 			Level: e.Text("level"), Engine: e.Text("engine"), Timing: e.Text("timing"), Scheduler: e.Text("scheduler"),
 			System: e.Text("system"), Model: e.Text("model"), Precision: e.Text("precision"),
-			Measurements: e.Int("measurements"), Note: e.Text("note"), Fused: e.Text("pass_time") == "fused", KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{},
+			Measurements: e.Int("measurements"), Note: e.Text("note"), Fused: e.Text("pass_time") == "fused",
+			KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{},
 		}
 		readKnobs(e, entry.Knobs)
 		if off := e.Object("held_out_error"); off != nil {
-			entry.Error = &Error{TTFT: off.Float("ttft"), TPOT: off.Float("tpot"), Measurements: off.Int("measurements"), Scheduler: entry.Scheduler}
+			entry.Error = &Error{TTFT: off.Float("ttft"), TPOT: off.Float("tpot"),
+				Measurements: off.Int("measurements"), Scheduler: entry.Scheduler}
 		}
 		p.Entries = append(p.Entries, entry)
 	}
 	for _, f := range o.Objects("factors") {
 		factor := Factor{
-			Engine: f.Text("engine"), Timing: f.Text("timing"), Version: f.Text("version"), Model: f.Text("model"), TP: f.Int("tp"),
+			Engine: f.Text("engine"), Timing: f.Text("timing"), Version: f.Text("version"), Model: f.Text("model"),
+			TP:           f.Int("tp"),
 			Measurements: f.Int("measurements"), Knobs: map[string]float64{},
 		}
 		readKnobs(f, factor.Knobs)

@@ -13,8 +13,8 @@ import (
 // levels from the most to the least specific.
 var levels = []string{"model", "kin", "gpu", "engine"}
 
-// Key is what the arguments of an engine say about it; "" where they say nothing. Entries are chosen by it, and fits group
-// measurements by it.
+// Key is what the arguments of an engine say about it; "" where they say nothing. Entries are chosen by it, and fits
+// group measurements by it.
 type Key struct {
 	Engine    string `json:"engine"`
 	Timing    string `json:"timing"`
@@ -94,7 +94,10 @@ func (p Profile) Choose(k Key) int {
 			}
 		}
 		if len(fit) > 1 { // a name that tells no precision is usually that of the unquantised model
-			fit = slices.DeleteFunc(fit, func(i int) bool { return k.Precision == "" && p.Entries[i].Precision != "bf16" })
+			fit = slices.DeleteFunc(fit, func(i int) bool {
+				return k.Precision == "" &&
+					p.Entries[i].Precision != "bf16"
+			})
 		}
 		if len(fit) == 1 {
 			return fit[0]
@@ -103,7 +106,8 @@ func (p Profile) Choose(k Key) int {
 	return -1
 }
 
-// measuredAs returns the precision in which a checkpoint was measured, on whatever GPU; "" if there are none or several.
+// measuredAs returns the precision in which a checkpoint was measured, on whatever GPU; "" if there are none or
+// several.
 func (p Profile) measuredAs(checkpoint string) string {
 	found := ""
 	for i := range p.Entries {

@@ -35,11 +35,13 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%s, %s: got seed %d, %v, want %d", c.mode, c.text, r.Config.Seed, err, c.want)
 		}
 	}
-	if r, _, err := ParseRouting(mode(t, router.RoundRobinMode), `{"router_temperature": 2}`, 0); err != nil || r.Config.Temperature != 0 || r.Given.Temperature != 2 {
+	if r, _, err := ParseRouting(mode(t, router.RoundRobinMode), `{"router_temperature": 2}`, 0); err != nil ||
+		r.Config.Temperature != 0 || r.Given.Temperature != 2 {
 		t.Errorf("a mode that does not look at its configuration has %+v, %v", r, err)
 	}
 	for _, name := range []string{router.KVMode, router.RoundRobinMode, "power_of_two"} {
-		if _, _, err := ParseRouting(mode(t, name), `{"router_seed": -1}`, 0); err == nil || !strings.HasPrefix(err.Error(), "router_config: router_seed") {
+		if _, _, err := ParseRouting(mode(t, name), `{"router_seed": -1}`, 0); err == nil ||
+			!strings.HasPrefix(err.Error(), "router_config: router_seed") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -53,9 +55,11 @@ func TestStages(t *testing.T) {
 		t.Fatal(err)
 	}
 	lcfs, _ := router.ParseQueuePolicy("lcfs")
-	pools := []Pool{{Args: engineargs.Args{BlockSize: 16}, Workers: 2}, {Args: engineargs.Args{RouterQueuePolicy: "lcfs"}, Workers: 3}}
+	pools := []Pool{{Args: engineargs.Args{BlockSize: 16}, Workers: 2},
+		{Args: engineargs.Args{RouterQueuePolicy: "lcfs"}, Workers: 3}}
 	two := r.Stages(pools, 101)
-	if two[0].Stage != "prefill" || two[1].Stage != "decode" || two[0].Workers != 2 || two[1].Workers != 3 || two[0].BlockSize != 16 {
+	if two[0].Stage != "prefill" || two[1].Stage != "decode" || two[0].Workers != 2 || two[1].Workers != 3 ||
+		two[0].BlockSize != 16 {
 		t.Errorf("got %+v, %+v", two[0], two[1])
 	}
 	if two[0].Config.TrackActiveBlocks || two[1].Config.TrackPrefillTokens {
@@ -68,7 +72,8 @@ func TestStages(t *testing.T) {
 	if one[0].Stage != "" || one[0].Config.QueuePolicy != lcfs || !one[0].Config.TrackPrefillTokens {
 		t.Errorf("got %+v", one[0])
 	}
-	if first, again, other := two[1].Rand.Uint64(), one[0].Rand.Uint64(), two[0].Rand.Uint64(); first != again || first == other {
+	if first, again, other := two[1].Rand.Uint64(), one[0].Rand.Uint64(),
+		two[0].Rand.Uint64(); first != again || first == other {
 		t.Errorf("streams: got %d, %d of the same and %d of another one", first, again, other)
 	}
 }
@@ -102,7 +107,8 @@ func TestDiffer(t *testing.T) {
 // TestModel: durations that cannot be read name the option.
 func TestModel(t *testing.T) {
 	args := engineargs.Args{Profile: t.TempDir()}
-	if _, err := Model("extra_engine_args", args); err == nil || !strings.HasPrefix(err.Error(), "extra_engine_args: ") {
+	if _, err := Model("extra_engine_args", args); err == nil ||
+		!strings.HasPrefix(err.Error(), "extra_engine_args: ") {
 		t.Errorf("got %v", err)
 	}
 }

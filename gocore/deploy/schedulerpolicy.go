@@ -131,7 +131,8 @@ func (p *policy) choose(why string, nowMs float64, among []engine.Candidate, oth
 }
 
 func (p *policy) appendQuestion(dst []byte, why string, nowMs float64, among []engine.Candidate) []byte {
-	dst = fmt.Appendf(dst, `{"scheduler":%q,"why":%q,"worker":%d,"now_ms":%s,"requests":[`, p.stage, why, p.worker, real(nowMs))
+	dst = fmt.Appendf(dst, `{"scheduler":%q,"why":%q,"worker":%d,"now_ms":%s,"requests":[`, p.stage, why, p.worker,
+		real(nowMs))
 	for i, c := range among {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -168,7 +169,8 @@ func (p *policy) appendQuestion(dst []byte, why string, nowMs float64, among []e
 // appendRequest appends what is known of a request besides its place in the engine.
 func (p *policy) appendRequest(dst []byte, id engine.RequestID) []byte {
 	r, arrivalMs := p.about(id)
-	known := map[string]any{"id": id, "arrival_ms": arrivalMs, "priority": r.Priority, "strict_priority": r.StrictPriority, "session": r.Session, "tenant": r.Tenant}
+	known := map[string]any{"id": id, "arrival_ms": arrivalMs, "priority": r.Priority,
+		"strict_priority": r.StrictPriority, "session": r.Session, "tenant": r.Tenant}
 	if r.DeadlineMs > 0 {
 		known["deadline_ms"] = r.DeadlineMs
 	}

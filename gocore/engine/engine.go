@@ -1,15 +1,15 @@
 // Package engine is the vocabulary that every simulated inference engine shares with the shells that drive it.
 //
-// An engine works in passes (vLLM calls one a step). A shell adds requests, asks for a pass at some instant, and gets back
-// everything that pass does and when it ends; nothing else happens in between. Offline replay jumps a virtual clock to
-// EndMs, a live worker sleeps until then.
+// An engine works in passes (vLLM calls one a step). A shell adds requests, asks for a pass at some instant, and gets
+// back everything that pass does and when it ends; nothing else happens in between. Offline replay jumps a virtual
+// clock to EndMs, a live worker sleeps until then.
 //
 //	shell --Add--> waiting --admit--> running --one token a pass--> finished
 //	                  ^                  |
 //	                  +---- preempt -----+        rejected: can never run
 //
-// Packages engines/mocker/vllm and engines/mocker/sglang are the engines; package worker makes them from their arguments. handoff.go has
-// what engines can do besides if prompts and outputs are computed by different workers.
+// Packages engines/mocker/vllm and engines/mocker/sglang are the engines; package worker makes them from their
+// arguments. handoff.go has what engines can do besides if prompts and outputs are computed by different workers.
 package engine
 
 import (
@@ -31,8 +31,8 @@ type Request struct {
 	Prompt       kvcache.Prompt
 	PromptTokens int // >= 1
 	OutputTokens int // >= 1
-	// NamedBlocks is the number of leading full blocks, of prompt and output together, whose ids are in Prompt, when those
-	// are more than the full blocks of the prompt: then others may find blocks of generated tokens too.
+	// NamedBlocks is the number of leading full blocks, of prompt and output together, whose ids are in Prompt, when
+	// those are more than the full blocks of the prompt: then others may find blocks of generated tokens too.
 	NamedBlocks int
 	Hold        bool // keep the KV after the last token (Source, Puller)
 	Pull        bool // the prompt is computed by another engine, which keeps its KV (Puller)
@@ -40,31 +40,34 @@ type Request struct {
 	SentMs float64
 }
 
-// Setup is what an engine gets besides its arguments. The zero value is good for all arguments that ask for nothing else.
+// Setup is what an engine gets besides its arguments. The zero value is good for all arguments that ask for nothing
+// else.
 type Setup struct {
 	Role Role
 	// Model says how long passes take; nil stands for the polynomial. Engines of one loop may share it.
 	Model timing.Model
 	// Drafts draws the bursts of an engine that decodes speculatively; nil if it does not. Every engine has its own.
 	Drafts *speculation.Drafts
-	// Trace receives each batch of blocks that enters or leaves the cache of a vLLM engine; nil to report none. It must not
-	// call the engine.
+	// Trace receives each batch of blocks that enters or leaves the cache of a vLLM engine; nil to report none. It must
+	// not call the engine.
 	Trace func(CacheTrace)
-	// Shapes receives each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
-	// must not call the engine.
+	// Shapes receives each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens.
+	// It must not call the engine.
 	Shapes func(Shape)
-	// Policy chooses which waiting request is admitted next and which running one is preempted; nil for the rule of the engine.
+	// Policy chooses which waiting request is admitted next and which running one is preempted; nil for the rule of the
+	// engine.
 	Policy Policy
 	// Explain makes passes say where their time goes (Pass.Parts).
 	Explain bool
 	// LowerTiers makes events tell of tiers below the device, too, as far as the engine can tell of them.
 	LowerTiers bool
-	// Names makes them tell of which blocks these tiers need the names ([kvcache.Held]), for engines whose blocks are named while it runs.
+	// Names makes them tell of which blocks these tiers need the names ([kvcache.Held]), for engines whose blocks are
+	// named while it runs.
 	Names bool
 	// Commons is what the engines of one pool share. Nil stands for something that an engine has for itself.
 	Commons *Commons
-	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without shortcuts
-	// does in any case. The results are the same to the last bit, much later: tests compare them.
+	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without
+	// shortcuts does in any case. The results are the same to the last bit, much later: tests compare them.
 	Stepwise bool
 }
 
@@ -73,9 +76,10 @@ type Commons struct{ HostStore, Storage any }
 
 // Shape is what the duration of a pass follows from, and what the pass did besides.
 type Shape struct {
-	StartMs, EndMs                           float64
-	PrefillRequests, ISLSum, PrefixSum       int // requests that compute prompt tokens; see timing.Clock
-	DecodeRequests, ContextSum               int // requests that get a token, and the lengths of their sequences before it
+	StartMs, EndMs                     float64
+	PrefillRequests, ISLSum, PrefixSum int // requests that compute prompt tokens; see timing.Clock
+	// requests that get a token, and the lengths of their sequences before it
+	DecodeRequests, ContextSum               int
 	InUse, ComputedTokens, PreemptedRequests int // blocks that requests hold; tokens computed; requests preempted
 }
 
@@ -87,20 +91,21 @@ type CacheTrace struct {
 
 // Engine is one simulated inference engine. One loop owns it; it is not safe for concurrent use.
 type Engine interface {
-	// Add puts a request at the back of the waiting queue; the next pass sees it first. Its id must differ from those of
-	// all requests the engine still owns.
+	// Add puts a request at the back of the waiting queue; the next pass sees it first. Its id must differ from those
+	// of all requests the engine still owns.
 	Add(Request)
 
-	// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine owns requests but
-	// no further pass will change anything until Add or Unblock is called.
+	// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine owns requests
+	// but no further pass will change anything until Add or Unblock is called.
 	RunPass(nowMs float64) (pass *Pass, alive bool)
 
-	// Cancel forgets a request wherever it is, waiting or running, and gives back all it holds; one that the engine does
-	// not know is fine. It may be called between passes only; what it does to the cache is reported by the next pass.
+	// Cancel forgets a request wherever it is, waiting or running, and gives back all it holds; one that the engine
+	// does not know is fine. It may be called between passes only; what it does to the cache is reported by the next
+	// pass.
 	Cancel(RequestID)
 
-	// Unblock is for an engine that is not alive and that nothing is going to help: it gives up some of what its requests
-	// have got so that others can go on, and reports whether there was anything to give up.
+	// Unblock is for an engine that is not alive and that nothing is going to help: it gives up some of what its
+	// requests have got so that others can go on, and reports whether there was anything to give up.
 	Unblock() bool
 
 	// Requests is the number of requests the engine owns, waiting or running.
@@ -113,20 +118,20 @@ type Engine interface {
 	Observe()
 }
 
-// Coaster is an engine that can run ahead. Most passes do nothing but give one more token to the same requests as the pass
-// before; how such passes go on is known beforehand, and they cost next to nothing when they are run together.
+// Coaster is an engine that can run ahead. Most passes do nothing but give one more token to the same requests as the
+// pass before; how such passes go on is known beforehand, and they cost next to nothing when they are run together.
 type Coaster interface {
 	Engine
 
-	// Coast returns the ends of passes that may follow each other from nowMs on: each starts where the one before ends and
-	// before untilMs, takes some time, and has no effect that a shell could see except that all requests of the emitting set
-	// (see Pass) emit a token at its end. TryReserve would find nothing to do at any of these ends. The next pass may be of any kind.
-	// There are none if the next pass is not of this kind or the engine cannot tell. Nothing has happened yet: see Settle.
-	// The slice is valid until the next call.
+	// Coast returns the ends of passes that may follow each other from nowMs on: each starts where the one before ends
+	// and before untilMs, takes some time, and has no effect that a shell could see except that all requests of the
+	// emitting set (see Pass) emit a token at its end. TryReserve would find nothing to do at any of these ends. The
+	// next pass may be of any kind. There are none if the next pass is not of this kind or the engine cannot tell.
+	// Nothing has happened yet: see Settle. The slice is valid until the next call.
 	Coast(nowMs, untilMs float64) (endsMs []float64)
 
-	// Settle carries out the first passes passes of the last Coast. Nothing may have been called in between but Add, Requests
-	// and Reserve.
+	// Settle carries out the first passes passes of the last Coast. Nothing may have been called in between but Add,
+	// Requests and Reserve.
 	Settle(passes int)
 }
 
@@ -137,44 +142,46 @@ type Pass struct {
 	// Admitted requests left the waiting queue; visible at StartMs.
 	Admitted []Admission
 
-	// Tokens is the number of tokens emitted; all carry EndMs. Listing them would cost more than producing them, so a pass
-	// says only how the set of emitting requests changes from one emitting pass of the engine to the next: Started joined
-	// it, Finished emitted their last token, and a request that is preempted or gets no budget leaves it silently and shows up
-	// in Started again later. Each of the set emitted one token, unless Bursts has it: that lists, in any order, those with
-	// two or more, and is empty without speculative decoding.
+	// Tokens is the number of tokens emitted; all carry EndMs. Listing them would cost more than producing them, so a
+	// pass says only how the set of emitting requests changes from one emitting pass of the engine to the next: Started
+	// joined it, Finished emitted their last token, and a request that is preempted or gets no budget leaves it
+	// silently and shows up in Started again later. Each of the set emitted one token, unless Bursts has it: that
+	// lists, in any order, those with two or more, and is empty without speculative decoding.
 	Tokens   int
 	Started  []TokenRun
 	Bursts   []Burst
 	Finished []RequestID
 
-	// Singles are requests that each emit one token by themselves, in a pass in which no request of the set emits any. Such a
-	// pass is not an emitting pass as far as the set is concerned, which stays as it is; Started and Bursts are empty then.
-	// Those of Singles that go on join the set with a later pass, in its Started. None of them is rejected later.
+	// Singles are requests that each emit one token by themselves, in a pass in which no request of the set emits any.
+	// Such a pass is not an emitting pass as far as the set is concerned, which stays as it is; Started and Bursts are
+	// empty then. Those of Singles that go on join the set with a later pass, in its Started. None of them is rejected
+	// later.
 	Singles []TokenRun
 
 	// Held requests are those of Finished that keep their KV, in the same order; visible at EndMs after Signals.
 	Held []RequestID
 
-	// Loads are the prompts that a decode worker has asked for, and Released and ReleasedAtStart the requests that another worker
-	// has read from this prefill worker, which no longer keeps them; visible at EndMs and, two of them, at StartMs (Puller).
+	// Loads are the prompts that a decode worker has asked for, and Released and ReleasedAtStart the requests that
+	// another worker has read from this prefill worker, which no longer keeps them; visible at EndMs and, two of them,
+	// at StartMs (Puller).
 	Loads                     []Load
 	Released, ReleasedAtStart []RequestID
 
 	// Rejected requests can never run and have left the engine; visible at EndMs.
 	Rejected []Rejection
 
-	// KVEvents and Signals are what a router needs to know, and empty unless Observe was called. The events are visible at
-	// KVEventsAtMs, the signals at EndMs.
+	// KVEvents and Signals are what a router needs to know, and empty unless Observe was called. The events are visible
+	// at KVEventsAtMs, the signals at EndMs.
 	KVEvents     []kvcache.Event
 	KVEventsAtMs float64
 	Signals      []Signal
 
-	// Transfers move blocks between the tiers of the cache and began with the pass. Cache events announce the result. A pass
-	// in which requests only wait for transfers ends with the first of these.
+	// Transfers move blocks between the tiers of the cache and began with the pass. Cache events announce the result. A
+	// pass in which requests only wait for transfers ends with the first of these.
 	Transfers []Transfer
 
-	// Waits tells that nothing runs until EndMs, when a copy between the tiers ends. A shell that has a request for the engine
-	// before that may end the pass then, but not before WaitsFromMs.
+	// Waits tells that nothing runs until EndMs, when a copy between the tiers ends. A shell that has a request for the
+	// engine before that may end the pass then, but not before WaitsFromMs.
 	Waits       bool
 	WaitsFromMs float64
 
@@ -196,8 +203,9 @@ type Pass struct {
 func (p *Pass) Reset(startMs float64, parts *Parts) {
 	*p = Pass{
 		StartMs: startMs, Parts: parts,
-		Admitted: p.Admitted[:0], Started: p.Started[:0], Bursts: p.Bursts[:0], Singles: p.Singles[:0], Finished: p.Finished[:0],
-		Held: p.Held[:0], Loads: p.Loads[:0], Released: p.Released[:0], ReleasedAtStart: p.ReleasedAtStart[:0],
+		Admitted: p.Admitted[:0], Started: p.Started[:0], Bursts: p.Bursts[:0], Singles: p.Singles[:0],
+		Finished: p.Finished[:0],
+		Held:     p.Held[:0], Loads: p.Loads[:0], Released: p.Released[:0], ReleasedAtStart: p.ReleasedAtStart[:0],
 		Rejected: p.Rejected[:0], Signals: p.Signals[:0], KVEvents: p.KVEvents[:0], Transfers: p.Transfers[:0],
 	}
 	parts.Reset()
@@ -222,8 +230,8 @@ type Burst struct {
 	Tokens int // >= 2
 }
 
-// Signal is a request that emitted its first token or, Final, its last one. A pass lists them in running order; one whose
-// first token is its last is listed once.
+// Signal is a request that emitted its first token or, Final, its last one. A pass lists them in running order; one
+// whose first token is its last is listed once.
 type Signal struct {
 	ID    RequestID
 	Final bool
@@ -328,7 +336,8 @@ func (e *DeadEnd) Error() string {
 	if e.PrefillCapacity > 0 {
 		blocks = fmt.Sprintf("%d on prefill workers and %d on decode workers,", e.PrefillCapacity, e.Capacity)
 	}
-	fmt.Fprintf(&b, "dead end at %v ms of simulated time, requests left: %d; num_gpu_blocks is %s of %d tokens, a larger pool may help",
+	fmt.Fprintf(&b, "dead end at %v ms of simulated time, requests left: %d; num_gpu_blocks is %s of %d tokens, a "+
+		"larger pool may help",
 		e.AtMs, len(e.Requests), blocks, e.BlockSize)
 	for i := range e.Requests {
 		r := &e.Requests[i]

@@ -9,9 +9,9 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// A shell drives an engine pass by pass: it adds requests, runs a pass that starts now, and moves its clock to the end of
-// that pass. Request 2 arrives during the first pass. Both prompts begin with block 0, so it finds 4 of its 8 prompt tokens in
-// the cache.
+// A shell drives an engine pass by pass: it adds requests, runs a pass that starts now, and moves its clock to the end
+// of that pass. Request 2 arrives during the first pass. Both prompts begin with block 0, so it finds 4 of its 8 prompt
+// tokens in the cache.
 func Example() {
 	args, _, err := engineargs.Parse(`{"engine_type": "vllm", "block_size": 4, "num_gpu_blocks": 16}`)
 	if err != nil {
@@ -43,8 +43,8 @@ func Example() {
 // prompt returns a prompt of these blocks. Equal ids stand for equal tokens at the same place.
 func prompt(blocks ...uint32) kvcache.Prompt { return kvcache.Prompt{Segments: blocks, PerSegment: 1} }
 
-// An engine that can run ahead tells when its next passes will end, and then carries out as many of them as the shell wants.
-// Here the shell expects a request at 40 ms, and asks for the passes that start before that.
+// An engine that can run ahead tells when its next passes will end, and then carries out as many of them as the shell
+// wants. Here the shell expects a request at 40 ms, and asks for the passes that start before that.
 func ExampleCoaster() {
 	args, _, err := engineargs.Parse(`{"block_size": 16, "num_gpu_blocks": 64}`)
 	if err != nil {

@@ -34,7 +34,8 @@ type Source interface {
 	// need be held; of one that the engine does not know, nothing.
 	ReleaseSource(RequestID) []kvcache.Event
 
-	// CancelSource forgets a request wherever it is: waiting, running or held. One that the engine does not know is fine.
+	// CancelSource forgets a request wherever it is: waiting, running or held. One that the engine does not know is
+	// fine.
 	CancelSource(RequestID) []kvcache.Event
 }
 
@@ -51,23 +52,23 @@ type Destination interface {
 	// run it; it has then been forgotten.
 	Reserve(Request) error
 
-	// TryReserve takes room for the prompt of the request at the head of that queue, and for no other. It does nothing if
-	// the head has been tried before and there is no reason why there should be more room now. To be called after each
-	// Reserve on an idle engine, after each Activate and CancelDestination, and at the end of each pass.
+	// TryReserve takes room for the prompt of the request at the head of that queue, and for no other. It does nothing
+	// if the head has been tried before and there is no reason why there should be more room now. To be called after
+	// each Reserve on an idle engine, after each Activate and CancelDestination, and at the end of each pass.
 	TryReserve() (Reservation, bool)
 
 	// Activate makes a request wait for admission whose KV has arrived in the room reserved for it.
 	Activate(RequestID)
 
-	// CancelDestination forgets a request wherever it is: pending, reserved, waiting or running. One that the engine does
-	// not know is fine.
+	// CancelDestination forgets a request wherever it is: pending, reserved, waiting or running. One that the engine
+	// does not know is fine.
 	CancelDestination(RequestID)
 }
 
 // Reservation is room for the prompt of a request.
 type Reservation struct {
 	ID RequestID
-	// MissingTokens is how much of the prompt has to be transferred, if nothing is that is there already. It is rounded up
-	// to whole blocks.
+	// MissingTokens is how much of the prompt has to be transferred, if nothing is that is there already. It is rounded
+	// up to whole blocks.
 	MissingTokens int
 }

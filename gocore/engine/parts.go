@@ -20,7 +20,8 @@ type Parts struct {
 	Copies []Copy
 }
 
-// Copy is blocks on their way to the host, or back, or between the host and storage behind it. Those in one direction follow each other.
+// Copy is blocks on their way to the host, or back, or between the host and storage behind it. Those in one direction
+// follow each other.
 type Copy struct {
 	Back           bool
 	Storage        bool
@@ -58,7 +59,8 @@ func (p *Parts) Clone() *Parts {
 func (p *Parts) Reset() {
 	if p != nil {
 		*p = Parts{
-			Joined: p.Joined[:0], LostAtStart: p.LostAtStart[:0], LostAtEnd: p.LostAtEnd[:0], Prompts: p.Prompts[:0], Copies: p.Copies[:0],
+			Joined: p.Joined[:0], LostAtStart: p.LostAtStart[:0], LostAtEnd: p.LostAtEnd[:0], Prompts: p.Prompts[:0],
+			Copies: p.Copies[:0],
 		}
 	}
 }

@@ -10,9 +10,9 @@ type Traits struct {
 	// HandoffOrder says which side of a hand-off is asked first, if the rule is Coordinated.
 	HandoffOrder handoff.Order
 
-	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart from
-	// the other workers of its pool, which changes how often it is asked for a pass that has no effect. Other engines may
-	// be simulated apart only until they have such a pass.
+	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart
+	// from the other workers of its pool, which changes how often it is asked for a pass that has no effect. Other
+	// engines may be simulated apart only until they have such a pass.
 	Independent bool
 
 	// CachesPrefixes tells that requests find blocks of earlier ones in the cache, so their blocks need names.

@@ -20,7 +20,8 @@ type Args struct {
 	BlockSize  int // tokens per KV block
 	// NumGPUBlocks is the size of the KV pool, in blocks. It is 0 while Capacity is to be estimated: see WithPool.
 	NumGPUBlocks int
-	// MaxModelLen bounds a prompt and its output together, in tokens; 0 is no bound. Prompts that reach it are rejected.
+	// MaxModelLen bounds a prompt and its output together, in tokens; 0 is no bound. Prompts that reach it are
+	// rejected.
 	MaxModelLen int
 	// MaxNumSeqs and MaxNumBatchedTokens limit one pass; math.MaxInt stands for no limit.
 	MaxNumSeqs, MaxNumBatchedTokens int
@@ -32,14 +33,15 @@ type Args struct {
 	// Admission is what a request needs to be admitted; it follows from the engine type.
 	Admission AdmissionPolicy
 	Eviction  EvictionBackend
-	// Watermark is the fraction of the pool that requests which have not run yet must leave free or evictable, in [0, 1).
+	// Watermark is the fraction of the pool that requests which have not run yet must leave free or evictable, in [0,
+	// 1).
 	Watermark float64
 	// RouterQueuePolicy replaces the queue policy of the router's configuration, unless it is "".
 	RouterQueuePolicy string
 	// Scheduler is the rules by which the engine schedules.
 	Scheduler Scheduler
-	// Ranks is the number of data-parallel ranks that run their passes together, each with a scheduler and a pool. Only the
-	// engines' own schedulers have more than one.
+	// Ranks is the number of data-parallel ranks that run their passes together, each with a scheduler and a pool. Only
+	// the engines' own schedulers have more than one.
 	Ranks int
 	// VLLM is used by vLLM's own scheduler only.
 	VLLM VLLMArgs
@@ -50,18 +52,19 @@ type Args struct {
 	Role      engine.Role
 	// Transfer is how prefill workers send the KV of a prompt.
 	Transfer TransferArgs
-	// TimingModel is the name of the model that says how long passes take. Formula is the model itself if these arguments
-	// describe it completely, nil for the built-in polynomial and for models that have to be loaded.
+	// TimingModel is the name of the model that says how long passes take. Formula is the model itself if these
+	// arguments describe it completely, nil for the built-in polynomial and for models that have to be loaded.
 	TimingModel string
 	Formula     timing.Model
 	// Profile is the file or folder with measured durations, "" for none.
 	Profile string
 	// Knobs adjust durations and the size of the pool to what was measured.
 	Knobs Knobs
-	// Model is the name of the model whose layers decide on the KV cache, or the path of its config.json, which ModelConfig is,
-	// too. "" for none.
+	// Model is the name of the model whose layers decide on the KV cache, or the path of its config.json, which
+	// ModelConfig is, too. "" for none.
 	Model, ModelConfig string
-	// Calibration is the file of the profile that sets those of them that are not Given, "" for none. See package calibration.
+	// Calibration is the file of the profile that sets those of them that are not Given, "" for none. See package
+	// calibration.
 	Calibration string
 	// EngineVersion is the release of the simulated engine, "" for none in particular. Only calibrations look at it.
 	EngineVersion string
@@ -73,7 +76,8 @@ type Args struct {
 	// Capacity describes the memory from which the size of the KV pool is estimated; it is zero if the size is known.
 	Capacity aic.Capacity
 	// Drafts is the number of tokens that speculative decoding drafts in each step, 0 for none; AcceptRates lists
-	// the probability that each of them is accepted, for [speculation.ParseRates], and DraftSeed decides which are accepted.
+	// the probability that each of them is accepted, for [speculation.ParseRates], and DraftSeed decides which are
+	// accepted.
 	Drafts      int
 	AcceptRates string
 	DraftSeed   uint64
@@ -118,8 +122,8 @@ func (r Reasoning) Tokens(length int) int {
 	return min(max(n, 2), length)
 }
 
-// StandardBandwidthGBs is the bandwidth between workers of predictions, and of live workers, for which none is given: a network card of
-// 400 Gb/s and some more, as Dynamo's mocker takes it. It is no measurement.
+// StandardBandwidthGBs is the bandwidth between workers of predictions, and of live workers, for which none is given: a
+// network card of 400 Gb/s and some more, as Dynamo's mocker takes it. It is no measurement.
 const StandardBandwidthGBs = 64.0
 
 // TransferArgs describe the link between prefill and decode workers.
@@ -128,8 +132,8 @@ type TransferArgs struct {
 	BandwidthGBs       float64 // 1e9 bytes per second; 0 takes no time
 	DestinationMissing bool    // send only what the decode worker has not cached
 
-	// What only vLLM's own hand-offs have: how long a block takes, if not by bytes and bandwidth, and whether transfers between two
-	// workers run side by side.
+	// What only vLLM's own hand-offs have: how long a block takes, if not by bytes and bandwidth, and whether transfers
+	// between two workers run side by side.
 	MsPerBlock     float64
 	UnlimitedLanes bool
 	// BytesGiven and SpeedGiven tell values from defaults: who gives 0 wants hand-offs that take no time.
@@ -148,7 +152,8 @@ func (a *Args) NewDrafts(worker, rank int) *speculation.Drafts {
 // Handoff returns how long hand-offs take.
 func (t TransferArgs) Handoff() handoff.Transfer {
 	made := handoff.Transfer{
-		BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs, MsPerBlock: t.MsPerBlock, Unlimited: t.UnlimitedLanes,
+		BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs, MsPerBlock: t.MsPerBlock,
+		Unlimited: t.UnlimitedLanes,
 	}
 	if t.DestinationMissing {
 		made.Mode = handoff.DestinationMissing
@@ -172,13 +177,15 @@ type SGLangArgs struct {
 	Overlap, IgnoreEOS bool
 	// MixedChunk lets running requests decode in batches that compute prompts. Only SGLang's own scheduler uses it.
 	MixedChunk bool
-	// RecvInterval is the number of decode batches after which SGLang's own scheduler looks for new requests; 1 is each.
+	// RecvInterval is the number of decode batches after which SGLang's own scheduler looks for new requests; 1 is
+	// each.
 	RecvInterval int
 	// Window is the pool of the layers with a sliding window; only SGLang's own scheduler has one.
 	Window WindowArgs
 }
 
-// WindowArgs are the layers with a sliding window, whose pool has as large blocks as that of the others. The zero value has none.
+// WindowArgs are the layers with a sliding window, whose pool has as large blocks as that of the others. The zero value
+// has none.
 type WindowArgs struct {
 	Blocks int // of their own pool
 	Tokens int // that a layer sees
@@ -199,11 +206,11 @@ var policyNames = []string{"fifo", "fcfs", "lpm"}
 type AdmissionPolicy uint8
 
 const (
-	// AdmitPresent asks for the blocks of the tokens that the request has. Blocks for later tokens may be missing, which
-	// preempts requests.
+	// AdmitPresent asks for the blocks of the tokens that the request has. Blocks for later tokens may be missing,
+	// which preempts requests.
 	AdmitPresent AdmissionPolicy = iota
-	// GuaranteedNoEvict asks for the blocks of the whole output as well, besides all blocks that running requests will still
-	// take. No request is ever preempted.
+	// GuaranteedNoEvict asks for the blocks of the whole output as well, besides all blocks that running requests will
+	// still take. No request is ever preempted.
 	GuaranteedNoEvict
 )
 
@@ -364,7 +371,8 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "with scheduler " + named(o).name
 	case f.from > named(o).release:
 		return "with scheduler " + named(o).name
-	case in == served && slices.Contains(ofTransfer, f.Name) && workerType(o) == engine.Aggregated && named(o).rules == Dynamo:
+	case in == served && slices.Contains(ofTransfer, f.Name) && workerType(o) == engine.Aggregated &&
+		named(o).rules == Dynamo:
 		return "" // requests may bring prompts along that another server has computed
 	case f.workers != nil && !slices.Contains(f.workers, workerType(o)):
 		return "on " + workerType(o).String() + " workers"
@@ -392,7 +400,8 @@ func otherBackend(o *strictjson.Object) []string {
 	if backend == "" || backend == engineType(o).String() {
 		return nil
 	}
-	return []string{fmt.Sprintf("aic_backend is %s while engine_type is %s: durations are those of another engine", backend, engineType(o))}
+	return []string{fmt.Sprintf("aic_backend is %s while engine_type is %s: durations are those of another engine",
+		backend, engineType(o))}
 }
 
 // roundedChunk tells that the default of sglang.chunked_prefill_size is no multiple of the block size.
@@ -402,7 +411,8 @@ func roundedChunk(o *strictjson.Object, a Args) []string {
 	if a.EngineType != SGLang || given || a.SGLang.ChunkedPrefillSize == defaultChunk {
 		return nil
 	}
-	return []string{fmt.Sprintf("sglang.chunked_prefill_size is %d, as the default of %d is not a multiple of block_size %d",
+	return []string{fmt.Sprintf("sglang.chunked_prefill_size is %d, as the default of %d is not a multiple of "+
+		"block_size %d",
 		a.SGLang.ChunkedPrefillSize, defaultChunk, a.BlockSize)}
 }
 
@@ -482,7 +492,8 @@ func capacity(o *strictjson.Object, args Args) aic.Capacity {
 	return c
 }
 
-// WithPool returns the engine with a pool of the given number of blocks, in place of one whose size was to be estimated.
+// WithPool returns the engine with a pool of the given number of blocks, in place of one whose size was to be
+// estimated.
 func (a Args) WithPool(blocks int) (Args, error) {
 	most := maxBlocks
 	if a.Eviction == MultiLRU {
@@ -490,7 +501,8 @@ func (a Args) WithPool(blocks int) (Args, error) {
 	}
 	if blocks < 1 || blocks > most {
 		return Args{}, &strictjson.FieldError{
-			Field: "num_gpu_blocks", Got: fmt.Sprintf("an estimate of %d", blocks), Want: fmt.Sprintf("it given, from 1 to %d", most),
+			Field: "num_gpu_blocks", Got: fmt.Sprintf("an estimate of %d", blocks),
+			Want: fmt.Sprintf("it given, from 1 to %d", most),
 		}
 	}
 	a.NumGPUBlocks, a.Capacity = blocks, aic.Capacity{}
@@ -515,7 +527,8 @@ func (a *Args) TooLong(promptTokens int) string {
 	if a.MaxModelLen == 0 || promptTokens < a.MaxModelLen {
 		return ""
 	}
-	return fmt.Sprintf("prompt of %d tokens leaves no room for output within max_model_len %d", promptTokens, a.MaxModelLen)
+	return fmt.Sprintf("prompt of %d tokens leaves no room for output within max_model_len %d", promptTokens,
+		a.MaxModelLen)
 }
 
 // workerType may trust that the type and its old aliases do not contradict each other.
@@ -579,8 +592,8 @@ func watermark(o *strictjson.Object) float64 {
 	return o.Float("watermark")
 }
 
-// The defaults of the members of "sglang". defaultChunk is rounded down to whole blocks. That concerns only prompts which
-// could never be admitted otherwise: those of at most this size that exceed it once they are rounded up.
+// The defaults of the members of "sglang". defaultChunk is rounded down to whole blocks. That concerns only prompts
+// which could never be admitted otherwise: those of at most this size that exceed it once they are rounded up.
 const (
 	defaultChunk            = 8192
 	defaultPrefillTokens    = 16384

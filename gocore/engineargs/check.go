@@ -47,7 +47,8 @@ func checkWorkerType(o *strictjson.Object) error {
 		}
 	}
 	if o.Bool("is_prefill") && o.Bool("is_decode") {
-		return &strictjson.FieldError{Field: "is_decode", Got: "true together with is_prefill", Want: "at most one of them true"}
+		return &strictjson.FieldError{Field: "is_decode", Got: "true together with is_prefill",
+			Want: "at most one of them true"}
 	}
 	return nil
 }
@@ -112,8 +113,8 @@ var crossRules = []func(*strictjson.Object) error{
 	checkZeros,
 }
 
-// checkZeros refuses, with an engine's own rules, what Dynamo's mocker takes for the default: a block size of 0, and ratios of 0
-// with vLLM's. Recorded runs by SGLang's rules have such ratios.
+// checkZeros refuses, with an engine's own rules, what Dynamo's mocker takes for the default: a block size of 0, and
+// ratios of 0 with vLLM's. Recorded runs by SGLang's rules have such ratios.
 func checkZeros(o *strictjson.Object) error {
 	if named(o).rules == Dynamo {
 		return nil
@@ -133,7 +134,8 @@ func checkZeros(o *strictjson.Object) error {
 func checkTransfer(o *strictjson.Object) error {
 	bandwidth := o.Float("kv_transfer_bandwidth")
 	if least := float64(o.Int("kv_bytes_per_token")) / 1e12; bandwidth > 0 && bandwidth < least {
-		return mismatch(o, "kv_transfer_bandwidth", fmt.Sprintf("0, or at least %v, so that a token moves in a million milliseconds at most", least))
+		return mismatch(o, "kv_transfer_bandwidth",
+			fmt.Sprintf("0, or at least %v, so that a token moves in a million milliseconds at most", least))
 	}
 	return nil
 }
@@ -169,11 +171,13 @@ func checkSpeculation(o *strictjson.Object) error {
 func checkTRTLLM(o *strictjson.Object) error {
 	if engineType(o) == TRTLLM && workerType(o) != engine.Aggregated {
 		return &strictjson.FieldError{
-			Field: "worker_type", Got: workerType(o).String(), Want: "aggregated with engine_type trtllm, which has no hand-offs",
+			Field: "worker_type", Got: workerType(o).String(),
+			Want: "aggregated with engine_type trtllm, which has no hand-offs",
 		}
 	}
 	nested := o.Object("trtllm")
-	if nested == nil || !nested.Given("capacity_scheduler_policy") || nested.Text("capacity_scheduler_policy") == "guaranteed_no_evict" {
+	if nested == nil || !nested.Given("capacity_scheduler_policy") ||
+		nested.Text("capacity_scheduler_policy") == "guaranteed_no_evict" {
 		return nil
 	}
 	return &strictjson.FieldError{
@@ -236,7 +240,8 @@ func checkAIC(o *strictjson.Object) error {
 	}
 	if !o.Given("aic_model_path") {
 		return &strictjson.FieldError{
-			Field: "aic_model_path", Got: "nothing", Want: "the name of a model or a folder with its config.json, as aic_backend is given",
+			Field: "aic_model_path", Got: "nothing",
+			Want: "the name of a model or a folder with its config.json, as aic_backend is given",
 		}
 	}
 	if err := aic.Check(o); err != nil {
@@ -244,7 +249,8 @@ func checkAIC(o *strictjson.Object) error {
 	}
 	if _, known := aic.Of(o).Memory(); estimatesPool(o) && !known {
 		return &strictjson.FieldError{
-			Field: "num_gpu_blocks", Got: "nothing", Want: "it given: it cannot be estimated for aic_backend " + o.Shown("aic_backend"),
+			Field: "num_gpu_blocks", Got: "nothing",
+			Want: "it given: it cannot be estimated for aic_backend " + o.Shown("aic_backend"),
 		}
 	}
 	return nil
@@ -267,7 +273,8 @@ func checkRanks(o *strictjson.Object) error {
 	return nil
 }
 
-// checkSGLangRanks refuses what no run of SGLang's schedulers as ranks is recorded with, and a chunk that is no page for each.
+// checkSGLangRanks refuses what no run of SGLang's schedulers as ranks is recorded with, and a chunk that is no page
+// for each.
 func checkSGLangRanks(o *strictjson.Object, ranks int) error {
 	if chunk, least := sglang(o).ChunkedPrefillSize, ranks*blockSize(o); chunk < least {
 		want := fmt.Sprintf("at least dp_size times block_size, %d: the ranks share it", least)
@@ -298,13 +305,16 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	if in == live && named(o).rules != Dynamo && workerType(o) != engine.Aggregated {
 		refuse("scheduler", "hand-offs of live workers by the engine's own rules; dynamo has them")
 	}
-	if nested := o.Object("host_cache"); in.onClock() && nested != nil && nested.Given("shared") && nested.Bool("shared") {
-		errs = append(errs, &strictjson.NotBuiltError{Field: "host_cache.shared", Value: "true", Feature: "a store that live workers share"})
+	if nested := o.Object("host_cache"); in.onClock() && nested != nil && nested.Given("shared") &&
+		nested.Bool("shared") {
+		errs = append(errs, &strictjson.NotBuiltError{Field: "host_cache.shared", Value: "true",
+			Feature: "a store that live workers share"})
 	}
 	if nested := o.Object("host_cache"); in.onClock() && nested != nil && storage(nested).Asked() {
 		name := storage(nested).sizedBy()
 		errs = append(errs, &strictjson.NotBuiltError{
-			Field: "host_cache." + name, Value: nested.Shown(name), Feature: "storage behind the host of live workers, and of the server's",
+			Field: "host_cache." + name, Value: nested.Shown(name),
+			Feature: "storage behind the host of live workers, and of the server's",
 		})
 	}
 	for _, f := range table {

@@ -40,8 +40,8 @@
 //
 // # What is generated
 //
-// "go generate ./gocore/engineargs" writes, from the table: python/dynamo/_core/engine_args_generated.json, from which the
-// Python classes check their arguments without loading this code; python/dynamo/_shell/engine_fields.py with the
+// "go generate ./gocore/engineargs" writes, from the table: python/dynamo/_core/engine_args_generated.json, from which
+// the Python classes check their arguments without loading this code; python/dynamo/_shell/engine_fields.py with the
 // types for type checkers and the classes of nested objects; the argument list in the docstring of MockEngineArgs;
 // and docs/reference/engine-arguments.md. A test fails while one of them is stale.
 package engineargs

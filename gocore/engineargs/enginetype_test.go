@@ -17,7 +17,8 @@ func TestAddEngineType(t *testing.T) {
 	if args, _, err := Parse(`{"engine_type":"toy","block_size":7}`); err != nil || args.BlockSize != 7 {
 		t.Errorf("got block_size %d, %v", args.BlockSize, err)
 	}
-	if _, _, err := Parse(`{"engine_type":"tory"}`); err == nil || !strings.Contains(err.Error(), "one of vllm, sglang, trtllm, toy") {
+	if _, _, err := Parse(`{"engine_type":"tory"}`); err == nil ||
+		!strings.Contains(err.Error(), "one of vllm, sglang, trtllm, toy") {
 		t.Errorf("got %v", err)
 	}
 	defer func() {

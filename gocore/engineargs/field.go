@@ -34,8 +34,8 @@ type field struct {
 	aic bool
 	// without names a field that leaves this one without effect, "" for none.
 	without string
-	// pool marks those of them that only the estimate of a KV pool uses, and backend is the AIC backend for which it does,
-	// "" for all.
+	// pool marks those of them that only the estimate of a KV pool uses, and backend is the AIC backend for which it
+	// does, "" for all.
 	pool    bool
 	backend string
 	// zeroIsUnset marks the counts of which 0 says the same as null.
@@ -44,8 +44,8 @@ type field struct {
 	// others.
 	instead any
 
-	// What Python's classes do with the field: it cannot be given by position; they do not have it, only JSON has; it can
-	// be set in an existing object; capitals are accepted, too.
+	// What Python's classes do with the field: it cannot be given by position; they do not have it, only JSON has; it
+	// can be set in an existing object; capitals are accepted, too.
 	keywordOnly, jsonOnly, mutable, anyCase bool
 }
 

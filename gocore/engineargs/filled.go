@@ -39,7 +39,8 @@ func Filled(text string) (map[string]any, error) {
 }
 
 // spelledAnew are the fields with aliases, and with defaults that depend on others.
-var spelledAnew = []string{"worker_type", "is_prefill", "is_decode", "block_size", "num_gpu_blocks", "num_gpu_blocks_override"}
+var spelledAnew = []string{"worker_type", "is_prefill", "is_decode", "block_size", "num_gpu_blocks",
+	"num_gpu_blocks_override"}
 
 func fillSpelledAnew(filled map[string]any, o *strictjson.Object) {
 	filled["worker_type"] = workerType(o).String()

@@ -19,12 +19,14 @@ func FuzzParse(f *testing.F) {
 		`{"num_gpu_blocks":18446744073709551616}`, `{"max_num_seqs":null,"max_num_batched_tokens":1}`,
 		`{"watermark":0.5,"eviction_backend":"LRU","preemption_mode":"fifo"}`, `{"speedup_ratio":1e-400}`,
 		`{"aic_tp_size":2147483647,"aic_attention_dp_size":2147483647}`, `{"is_prefill":true,"is_decode":true}`,
-		`{"engine_type":"sglang","sglang":{"page_size":16,"chunked_prefill_size":24}}`, `{"has_perf_model":[{"a":1,"a":2}]}`,
+		`{"engine_type":"sglang","sglang":{"page_size":16,"chunked_prefill_size":24}}`,
+		`{"has_perf_model":[{"a":1,"a":2}]}`,
 		`{"reasoning":{"start_thinking_token_id":1,"end_thinking_token_id":2,"thinking_ratio":0.5}}`,
 		`{"aic_backend":"vllm","aic_model_path":"m","aic_moe_ep_size":4,"aic_nextn":3,"aic_comm_dtype":"int4"}`,
 		`{"aic_backend":"sglang","aic_model_path":"m","mem_fraction_static":0.5,"planner_profile_data":"a"}`,
 		`{"trtllm":{"capacity_scheduler_policy":"\ud83d\ude00\n"}}`, `{"num_g3_blocks":1}`,
-		`{"aic_nextn":2,"aic_nextn_accept_rates":"0.5,1e-1","aic_mtp_seed":7}`, `{"planner_profile_data":"a\u0000b"}`, "{\"a\u2028b\":1}",
+		`{"aic_nextn":2,"aic_nextn_accept_rates":"0.5,1e-1","aic_mtp_seed":7}`, `{"planner_profile_data":"a\u0000b"}`,
+		"{\"a\u2028b\":1}",
 	} {
 		f.Add(seed)
 	}
@@ -42,7 +44,8 @@ func FuzzParse(f *testing.F) {
 		}
 		checkArgs(t, args)
 		checkFilled(t, text, args)
-		if args.AIC.Backend == "" && args.GPUsPerWorker > math.MaxInt32 { // a product of two counts, which no single count may hold
+		// a product of two counts, which no single count may hold
+		if args.AIC.Backend == "" && args.GPUsPerWorker > math.MaxInt32 {
 			args.GPUsPerWorker = 1
 		}
 		again, _, err := Parse(write(t, args))
@@ -73,10 +76,12 @@ func checkArgs(t *testing.T, a Args) {
 	page := a.BlockSize >= 1 && a.BlockSize <= maxPage && a.SGLang.ChunkedPrefillSize%a.BlockSize == 0
 	switch {
 	case pooled && !power || !pooled && !page,
-		a.EngineType == TRTLLM && (a.Role != engine.Aggregated || a.Watermark != 0) || (a.EngineType == TRTLLM) != (a.Admission == GuaranteedNoEvict),
+		a.EngineType == TRTLLM && (a.Role != engine.Aggregated || a.Watermark != 0) ||
+			(a.EngineType == TRTLLM) != (a.Admission == GuaranteedNoEvict),
 		a.SGLang.MaxPrefillTokens < 1 || a.SGLang.ChunkedPrefillSize < 1 || a.SGLang.ClipMaxNewTokens < 1,
 		!finite(a.SGLang.Conservativeness) || a.Transfer.BytesPerToken < 0 || !finite(a.Transfer.BandwidthGBs),
-		a.NumGPUBlocks < 1 && a.Capacity.BlockSize != a.BlockSize || a.MaxNumSeqs < 1 || a.MaxNumBatchedTokens < 1 || a.GPUsPerWorker < 0,
+		a.NumGPUBlocks < 1 && a.Capacity.BlockSize != a.BlockSize || a.MaxNumSeqs < 1 || a.MaxNumBatchedTokens < 1 ||
+			a.GPUsPerWorker < 0,
 		!finite(a.SpeedupRatio) || !finite(a.DecodeSpeedupRatio),
 		!finite(a.Watermark) || a.Watermark >= 1,
 		a.Preemption > FIFO || a.Eviction > MultiLRU:
@@ -104,8 +109,9 @@ func write(t *testing.T, a Args) string {
 		"aic_tp_size": a.GPUsPerWorker, "worker_type": a.Role.String(),
 		"sglang": map[string]any{
 			"max_prefill_tokens": a.SGLang.MaxPrefillTokens, "clip_max_new_tokens": a.SGLang.ClipMaxNewTokens,
-			"schedule_conservativeness": a.SGLang.Conservativeness, "schedule_policy": [...]string{FCFS: "fcfs", LPM: "lpm"}[a.SGLang.Policy],
-			"reference_quirks": a.SGLang.ReferenceQuirks, "chunked_prefill_size": a.SGLang.ChunkedPrefillSize,
+			"schedule_conservativeness": a.SGLang.Conservativeness,
+			"schedule_policy":           [...]string{FCFS: "fcfs", LPM: "lpm"}[a.SGLang.Policy],
+			"reference_quirks":          a.SGLang.ReferenceQuirks, "chunked_prefill_size": a.SGLang.ChunkedPrefillSize,
 		},
 	}
 	if a.RouterQueuePolicy != "" {

@@ -17,9 +17,11 @@ import (
 var nestedObjects = []struct {
 	name, class, hints, doc string
 }{
-	{"reasoning", "ReasoningConfig", "ReasoningFields", "How a live engine thinks before it answers; offline replay ignores it."},
+	{"reasoning", "ReasoningConfig", "ReasoningFields",
+		"How a live engine thinks before it answers; offline replay ignores it."},
 	{"sglang", "SglangArgs", "SglangFields", "Settings of a simulated SGLang engine; None means its default."},
-	{"host_cache", "HostCacheArgs", "HostCacheFields", "A tier of host memory below the KV blocks; None means its default."},
+	{"host_cache", "HostCacheArgs", "HostCacheFields",
+		"A tier of host memory below the KV blocks; None means its default."},
 	{"trtllm", "TrtllmArgs", "TrtllmFields", "Settings of a simulated TensorRT-LLM engine; None means its default."},
 }
 
@@ -114,7 +116,8 @@ func TestGeneratedTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	fieldtable.Keep(t, "../../python/dynamo/_core/engine_args_generated.json", fmt.Sprintf(
-		"{\n  \"fields\": %s,\n  \"block_size_default\": {%s},\n  \"accept_rates_default\": %s,\n  \"nested\": {\n%s\n  },\n  \"launch\": {\n%s\n  }\n}\n",
+		"{\n  \"fields\": %s,\n  \"block_size_default\": {%s},\n  \"accept_rates_default\": %s,\n  \"nested\": "+
+			"{\n%s\n  },\n  \"launch\": {\n%s\n  }\n}\n",
 		list(t, "  ", table), strings.Join(sizes, ", "), rates, strings.Join(nested, ",\n"), launchRows()))
 }
 
@@ -163,7 +166,8 @@ func TestGeneratedTypes(t *testing.T) {
 		out.WriteString(fieldtable.NestedClass(of, object.doc, rowsOf(members[object.name])))
 	}
 	out.WriteString(fieldtable.TypedDict("EngineFields",
-		"The keywords of MockEngineArgs and their types, also for a dict in its place: see help(MockEngineArgs).", rowsOf(table)))
+		"The keywords of MockEngineArgs and their types, also for a dict in its place: see help(MockEngineArgs).",
+		rowsOf(table)))
 	fieldtable.Keep(t, "../../python/dynamo/_shell/engine_fields.py", out.String())
 	fieldtable.KeepArgs(t, "../../python/dynamo/_shell/engine.py", "MockEngineArgs", rowsOf(table))
 }
@@ -184,7 +188,8 @@ func TestGeneratedPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(pageHead + fieldtable.Page(rowsOf(table)))
 	for _, object := range nestedObjects {
-		fmt.Fprintf(&out, "\n## `%s`\n\n%s In Python: `%s`.\n\n%s", object.name, object.doc, object.class, fieldtable.Page(rowsOf(members[object.name])))
+		fmt.Fprintf(&out, "\n## `%s`\n\n%s In Python: `%s`.\n\n%s", object.name, object.doc, object.class,
+			fieldtable.Page(rowsOf(members[object.name])))
 	}
 	fieldtable.Keep(t, "../../docs/reference/engine-arguments.md", out.String())
 }

@@ -11,8 +11,8 @@ type Groups struct {
 	Beside int  // how many there are
 	Linear bool // states of linear attention; otherwise sliding windows
 	Window int  // tokens
-	// Retention selects which of their blocks are registered: those at the end of a prompt (0), all (RetainAll), or, as a
-	// number of tokens, those at the end of a prompt and at each multiple of it.
+	// Retention selects which of their blocks are registered: those at the end of a prompt (0), all (RetainAll), or, as
+	// a number of tokens, those at the end of a prompt and at each multiple of it.
 	Retention int
 }
 
@@ -105,7 +105,8 @@ func checkGroups(o *strictjson.Object) error {
 	}
 	list := o.Objects(name)
 	if o.Given(name) && (len(list) == 0 || len(list) > maxGroups) {
-		return &strictjson.FieldError{Field: name, Got: fmt.Sprintf("%d groups", len(list)), Want: fmt.Sprintf("1 to %d", maxGroups)}
+		return &strictjson.FieldError{Field: name, Got: fmt.Sprintf("%d groups", len(list)),
+			Want: fmt.Sprintf("1 to %d", maxGroups)}
 	}
 	if ranks := o.Int("dp_size"); len(list) > 1 && ranks > 1 {
 		return mismatch(o, "dp_size", "1 with kv_cache_groups")
@@ -116,14 +117,16 @@ func checkGroups(o *strictjson.Object) error {
 		}
 		if g.Given("num_blocks") {
 			field := fmt.Sprintf("%s[%d].num_blocks", name, i)
-			return &strictjson.FieldError{Field: field, Got: g.Shown("num_blocks"), Want: "it left out: with vLLM all groups share the pool of num_gpu_blocks"}
+			return &strictjson.FieldError{Field: field, Got: g.Shown("num_blocks"),
+				Want: "it left out: with vLLM all groups share the pool of num_gpu_blocks"}
 		}
 		if window := g.Text("type") == windowGroup; window != g.Given("window") {
 			field := fmt.Sprintf("%s[%d].window", name, i)
 			if window {
 				return &strictjson.FieldError{Field: field, Got: "nothing", Want: "the tokens that the window sees"}
 			}
-			return &strictjson.FieldError{Field: field, Got: g.Shown("window"), Want: "it left out with type " + g.Text("type")}
+			return &strictjson.FieldError{Field: field, Got: g.Shown("window"),
+				Want: "it left out with type " + g.Text("type")}
 		}
 	}
 	return nil
@@ -136,14 +139,18 @@ func checkGroup(list []*strictjson.Object, i int) error {
 	field := fmt.Sprintf("kv_cache_groups[%d].type", i)
 	switch {
 	case i == 0 && kind != fullGroup:
-		return &strictjson.FieldError{Field: field, Got: kind, Want: "full: models without a layer of full attention are not simulated"}
+		return &strictjson.FieldError{Field: field, Got: kind,
+			Want: "full: models without a layer of full attention are not simulated"}
 	case i > 0 && kind == fullGroup:
-		return &strictjson.FieldError{Field: field, Got: kind, Want: "sliding_window or linear: one group of full attention is simulated"}
+		return &strictjson.FieldError{Field: field, Got: kind,
+			Want: "sliding_window or linear: one group of full attention is simulated"}
 	case i > 1 && kind != list[1].Text("type"):
-		return &strictjson.FieldError{Field: field, Got: kind + " beside " + list[1].Text("type"), Want: "all groups after the first of one type"}
+		return &strictjson.FieldError{Field: field, Got: kind + " beside " + list[1].Text("type"),
+			Want: "all groups after the first of one type"}
 	case i > 1 && kind == windowGroup && list[i].Shown("window") != list[1].Shown("window"):
 		want := fmt.Sprintf("%s, as the window before: windows of two sizes are not simulated", list[1].Shown("window"))
-		return &strictjson.FieldError{Field: fmt.Sprintf("kv_cache_groups[%d].window", i), Got: list[i].Shown("window"), Want: want}
+		return &strictjson.FieldError{Field: fmt.Sprintf("kv_cache_groups[%d].window", i), Got: list[i].Shown("window"),
+			Want: want}
 	}
 	return nil
 }
@@ -163,7 +170,8 @@ func checkWindowPool(o *strictjson.Object) error {
 	const name = "kv_cache_groups"
 	list, scheduler := o.Objects(name), named(o).name
 	if len(list) == 0 || len(list) > 2 {
-		return &strictjson.FieldError{Field: name, Got: fmt.Sprintf("%d groups", len(list)), Want: "1 or 2 with scheduler " + scheduler}
+		return &strictjson.FieldError{Field: name, Got: fmt.Sprintf("%d groups", len(list)),
+			Want: "1 or 2 with scheduler " + scheduler}
 	}
 	for i, kind := range []string{fullGroup, windowGroup}[:len(list)] {
 		if got := list[i].Text("type"); got != kind {
@@ -172,12 +180,14 @@ func checkWindowPool(o *strictjson.Object) error {
 				Want: fmt.Sprintf("%s: with scheduler %s one of full attention and one with a sliding window are simulated", kind, scheduler),
 			}
 		}
-		for _, m := range [][2]string{{"window", "the tokens that the window sees"}, {"num_blocks", "the blocks of the window layers' own pool"}} {
+		for _, m := range [][2]string{{"window", "the tokens that the window sees"},
+			{"num_blocks", "the blocks of the window layers' own pool"}} {
 			member, meaning := m[0], m[1]
 			field := fmt.Sprintf("%s[%d].%s", name, i, member)
 			switch given := list[i].Given(member); {
 			case given && i == 0:
-				return &strictjson.FieldError{Field: field, Got: list[i].Shown(member), Want: "it left out with type full"}
+				return &strictjson.FieldError{Field: field, Got: list[i].Shown(member),
+					Want: "it left out with type full"}
 			case !given && i == 1:
 				return &strictjson.FieldError{Field: field, Got: "nothing", Want: meaning}
 			}
@@ -188,7 +198,8 @@ func checkWindowPool(o *strictjson.Object) error {
 	case len(list) == 2 && o.Object("host_cache") != nil:
 		return &strictjson.FieldError{Field: name, Got: "2 groups", Want: "one with host_cache"}
 	case len(list) == 2 && nested != nil && nested.Given("enable_mixed_chunk") && nested.Bool("enable_mixed_chunk"):
-		return &strictjson.FieldError{Field: name, Got: "2 groups", Want: "one with sglang.enable_mixed_chunk, whose runs with windows are not recorded"}
+		return &strictjson.FieldError{Field: name, Got: "2 groups",
+			Want: "one with sglang.enable_mixed_chunk, whose runs with windows are not recorded"}
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ var hostEvictionNames = []string{"lru", "arc"}
 // The members of "host_cache" that only one of the engines has.
 var (
 	hostOfSGLang = []string{"write_policy", "load_back_threshold"}
-	hostOfVLLM   = []string{"eviction_policy", "blocks_per_chunk", "store_threshold", "offload_prompt_only", "shared", "shared_workers", "shared_ms_per_block"}
+	hostOfVLLM   = []string{"eviction_policy", "blocks_per_chunk", "store_threshold", "offload_prompt_only", "shared",
+		"shared_workers", "shared_ms_per_block"}
 )
 
 // defaultLoadBack is SGLang's threshold for loading tokens back.
@@ -38,8 +39,8 @@ type HostCacheArgs struct {
 	StoreThreshold int
 	// PromptOnly stores no generated tokens.
 	PromptOnly bool
-	// Shared makes all workers of the pool share the memory, or SharedWorkers that follow each other, the workers of a node. It moves a
-	// block in SharedMsPerBlock.
+	// Shared makes all workers of the pool share the memory, or SharedWorkers that follow each other, the workers of a
+	// node. It moves a block in SharedMsPerBlock.
 	Shared           bool
 	SharedWorkers    int
 	SharedMsPerBlock float64
@@ -192,7 +193,8 @@ func (a *Args) SizeHost(bytesPerToken int) error {
 	if h.unsized.gb > 0 {
 		blocks := math.Floor(h.unsized.gb * 1e9 / block)
 		if blocks < 1 || blocks > maxBlocks {
-			want := fmt.Sprintf("%v to %v: blocks of %d tokens take %.0f bytes", block/1e9, block/1e9*maxBlocks, a.BlockSize, block)
+			want := fmt.Sprintf("%v to %v: blocks of %d tokens take %.0f bytes", block/1e9, block/1e9*maxBlocks,
+				a.BlockSize, block)
 			return &strictjson.FieldError{Field: "host_cache_gb", Got: fmt.Sprint(h.unsized.gb), Want: want}
 		}
 		h.Blocks = int(blocks)
@@ -254,13 +256,15 @@ func checkHostWords(o *strictjson.Object) error {
 	load, store := hostBandwidths(o)
 	for name, gbs := range map[string]float64{"load_ms_per_block": load, "store_ms_per_block": store} {
 		if nested != nil && gbs > 0 && nested.Given(name) {
-			return &strictjson.FieldError{Field: "host_cache." + name, Got: nested.Shown(name), Want: "it left out, as a bandwidth is given"}
+			return &strictjson.FieldError{Field: "host_cache." + name, Got: nested.Shown(name),
+				Want: "it left out, as a bandwidth is given"}
 		}
 	}
 	inBytes := load > 0 || store > 0 || o.Float("host_cache_gb") > 0 || hostCache(o).Storage.unsized != unsized{}
 	if inBytes && o.Int("kv_bytes_per_token") == 0 && !o.Given("aic_backend") {
 		return &strictjson.FieldError{
-			Field: "kv_bytes_per_token", Got: "nothing", Want: "the bytes of a token's KV, or aic_backend that knows them, for a host tier in GB or GB/s",
+			Field: "kv_bytes_per_token", Got: "nothing",
+			Want: "the bytes of a token's KV, or aic_backend that knows them, for a host tier in GB or GB/s",
 		}
 	}
 	return nil
@@ -279,7 +283,8 @@ func checkHostCache(o *strictjson.Object) error {
 	}
 	for _, member := range others {
 		if nested != nil && nested.Given(member) {
-			return &strictjson.FieldError{Field: name + "." + member, Got: nested.Shown(member), Want: "it left out with scheduler " + s.name}
+			return &strictjson.FieldError{Field: name + "." + member, Got: nested.Shown(member),
+				Want: "it left out with scheduler " + s.name}
 		}
 	}
 	if err := checkStorage(o, nested); err != nil || s.rules != VLLMOwn {
@@ -296,7 +301,8 @@ func checkHostCache(o *strictjson.Object) error {
 		return &strictjson.FieldError{Field: name + ".offload_prompt_only", Got: "false", Want: "true with shared"}
 	}
 	if t := workerType(o); t != engine.Aggregated {
-		return &strictjson.FieldError{Field: name, Got: "a tier", Want: fmt.Sprintf("it left out on %s workers with scheduler %s", t, s.name)}
+		return &strictjson.FieldError{Field: name, Got: "a tier",
+			Want: fmt.Sprintf("it left out on %s workers with scheduler %s", t, s.name)}
 	}
 	if s.release < VLLM033 {
 		return mismatch(o, "scheduler", "vllm or vllm-0.33 with host_cache")
@@ -305,13 +311,15 @@ func checkHostCache(o *strictjson.Object) error {
 		return mismatch(o, "async_scheduling", "false with host_cache: vLLM's own was compared without it")
 	}
 	if list := o.Objects("kv_cache_groups"); len(list) > 1 {
-		return &strictjson.FieldError{Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(list)), Want: "one with host_cache"}
+		return &strictjson.FieldError{Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(list)),
+			Want: "one with host_cache"}
 	}
 	if o.Int("dp_size") > 1 {
 		return mismatch(o, "dp_size", "1 with host_cache")
 	}
 	for _, other := range []string{
-		"enable_prefix_caching", "enable_chunked_prefill", "watermark", "scheduler_reserve_full_isl", "long_prefill_token_threshold",
+		"enable_prefix_caching", "enable_chunked_prefill", "watermark", "scheduler_reserve_full_isl",
+		"long_prefill_token_threshold",
 		"prefill_schedule_interval",
 	} {
 		if !o.AtDefault(other) {
@@ -320,7 +328,8 @@ func checkHostCache(o *strictjson.Object) error {
 	}
 	if blocks := hostCache(o).Blocks; blocks > 0 && hostCache(o).ChunkBlocks > blocks {
 		want := fmt.Sprintf("at most num_blocks, %d", blocks)
-		return &strictjson.FieldError{Field: name + ".blocks_per_chunk", Got: nested.Shown("blocks_per_chunk"), Want: want}
+		return &strictjson.FieldError{Field: name + ".blocks_per_chunk", Got: nested.Shown("blocks_per_chunk"),
+			Want: want}
 	}
 	return nil
 }

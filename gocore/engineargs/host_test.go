@@ -15,9 +15,12 @@ func TestHostWords(t *testing.T) {
 	}{
 		{`{"scheduler": "vllm", "num_host_blocks": 7}`, 7, 0, 0, 1, 0},
 		{`{` + vllm + `, "num_host_blocks": 7, "host_offload_h2d_bandwidth_gbps": 2.097152}`, 7, 1, 0, 1, 131072},
-		{`{` + vllm + `, "host_cache_gb": 0.02097152, "host_offload_d2h_bandwidth_gbps": 20.97152}`, 10, 0, 0.1, 1, 131072},
-		{`{` + vllm + `, "host_cache_gb": 1, "host_cache": {"store_threshold": 2, "load_ms_per_block": 3}}`, 476, 3, 0, 2, 131072},
-		{`{` + vllm + `, "num_host_blocks": 7, "host_link": "nvlink-c2c"}`, 7, 2.097152 / 450, 2.097152 / 450, 1, 131072},
+		{`{` + vllm + `, "host_cache_gb": 0.02097152, "host_offload_d2h_bandwidth_gbps": 20.97152}`, 10, 0, 0.1, 1,
+			131072},
+		{`{` + vllm + `, "host_cache_gb": 1, "host_cache": {"store_threshold": 2, "load_ms_per_block": 3}}`, 476, 3, 0,
+			2, 131072},
+		{`{` + vllm + `, "num_host_blocks": 7, "host_link": "nvlink-c2c"}`, 7, 2.097152 / 450, 2.097152 / 450, 1,
+			131072},
 		{`{` + vllm + `, "num_host_blocks": 7, "aic_tp_size": 2, "host_link": "nvlink-c2c", "host_offload_d2h_bandwidth_gbps": 2.097152}`,
 			7, 2.097152 / 900, 1, 1, 131072},
 		{`{` + vllm + `, "num_g2_blocks": 9, "bandwidth_g1_to_g2_gbps": 2.097152}`, 9, 2.097152 / 14, 1, 1, 131072},
@@ -81,7 +84,8 @@ func TestHostWordsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"num_g2_blocks": 5}`:   "num_g2_blocks: 5 is not built yet (KV offload tiers of live workers)",
 		`{"num_host_blocks": 5}`: "num_host_blocks: 5 is not built yet (KV offload tiers with scheduler dynamo)",
-		`{"scheduler": "vllm", "host_cache": {"num_blocks": 5, "shared": true}}`: "host_cache.shared: true is not built yet (a store that live workers share)",
+		`{"scheduler": "vllm", "host_cache": {"num_blocks": 5, "shared": true}}`: "host_cache.shared: true is not " +
+			"built yet (a store that live workers share)",
 	} {
 		if _, _, err := ParseLive(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("a live worker with %s: got %v, want %s", text, err, want)

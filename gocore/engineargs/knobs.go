@@ -8,12 +8,13 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Knobs are physical constants that bring simulated times close to measured ones. By default none of them changes anything.
+// Knobs are physical constants that bring simulated times close to measured ones. By default none of them changes
+// anything.
 type Knobs struct {
 	// StepOverheadUs is host time of each pass, SeqOverheadUs of each request that has a share of it, in microseconds.
 	StepOverheadUs, SeqOverheadUs float64
-	// RequestOverheadUs is how long a request is on its way, from the worker that it reaches to the engine's scheduler, and
-	// RequestTokenOverheadUs is added to that for each token of its prompt.
+	// RequestOverheadUs is how long a request is on its way, from the worker that it reaches to the engine's scheduler,
+	// and RequestTokenOverheadUs is added to that for each token of its prompt.
 	RequestOverheadUs, RequestTokenOverheadUs float64
 	// PrefillScale and DecodeScale multiply what the timing model predicts, KVPoolScale an estimated KV pool.
 	PrefillScale, DecodeScale, KVPoolScale float64
@@ -21,12 +22,13 @@ type Knobs struct {
 
 // Host returns the host time of passes.
 func (a *Args) Host() timing.Host {
-	return timing.Host{StepMs: a.Knobs.StepOverheadUs / 1000, SeqMs: a.Knobs.SeqOverheadUs / 1000, Ranks: a.SharingRanks()}
+	return timing.Host{StepMs: a.Knobs.StepOverheadUs / 1000, SeqMs: a.Knobs.SeqOverheadUs / 1000,
+		Ranks: a.SharingRanks()}
 }
 
-// SharingRanks returns the number of attention data-parallel ranks that one scheduler stands for, and whose requests, blocks and
-// passes it has. In offline replay it stands for all of them, unless ranks in lockstep (dp_size) have a scheduler each, as
-// those of a live worker have.
+// SharingRanks returns the number of attention data-parallel ranks that one scheduler stands for, and whose requests,
+// blocks and passes it has. In offline replay it stands for all of them, unless ranks in lockstep (dp_size) have a
+// scheduler each, as those of a live worker have.
 func (a *Args) SharingRanks() int {
 	if a.Live.Ranks > 0 || a.Ranks > 1 {
 		return 1
@@ -52,7 +54,8 @@ type Given uint16
 
 // calibrated are the arguments that a profile sets; their places are the bits of Given.
 var calibrated = []string{
-	"num_gpu_blocks", "kv_pool_scale", "prefill_scale", "decode_scale", "step_overhead_us", "seq_overhead_us", "request_overhead_us",
+	"num_gpu_blocks", "kv_pool_scale", "prefill_scale", "decode_scale", "step_overhead_us", "seq_overhead_us",
+	"request_overhead_us",
 	"request_token_overhead_us", "pass_time",
 }
 

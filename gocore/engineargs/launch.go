@@ -31,8 +31,10 @@ var launchFields = append(append([]launched{
 	{path: "engine.backend", name: "engine_type"},
 	{path: "engine.kv_transfer_bytes_per_token", name: "kv_bytes_per_token"},
 	{path: "engine.emit_kv_events", harmless: "true false", reason: ""},
-	{path: "engine.emit_kv_token_ids", harmless: "false", reason: "KV events without token ids: those with them are not written"},
-	{path: "engine.prefill_schedule_interval", harmless: "1", reason: "1, or prefill_schedule_interval beside engine with scheduler vllm-0.33"},
+	{path: "engine.emit_kv_token_ids", harmless: "false",
+		reason: "KV events without token ids: those with them are not written"},
+	{path: "engine.prefill_schedule_interval", harmless: "1",
+		reason: "1, or prefill_schedule_interval beside engine with scheduler vllm-0.33"},
 	{path: "engine.prefill_decode_interval", harmless: "0", reason: "0: no decode passes are forced between prompts"},
 	{path: "engine.kv_cache_bytes_per_token", reason: "it left out: KV offload tiers are not simulated"},
 	{path: "engine.native_host_offload", reason: "it left out: KV offload tiers are not simulated"},
@@ -44,10 +46,14 @@ var launchFields = append(append([]launched{
 	{path: "tensor_parallel_size", name: "aic_tp_size"},
 	{path: "num_gpu_blocks_is_explicit", harmless: "true false"},
 	{path: "cuda_graph_reserved_bytes", reason: "it left out: KV pools are estimated by the AIC SDK"},
-}, alike("engine", "num_gpu_blocks", "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching",
-	"enable_chunked_prefill", "speedup_ratio", "decode_speedup_ratio", "aic_nextn", "aic_nextn_accept_rates", "aic_mtp_seed",
-	"worker_type", "preemption_mode", "kv_bytes_per_token", "kv_transfer_bandwidth", "kv_transfer_timing_mode", "timing_model",
-	"sglang", "trtllm")...), alike("dynamo", "enable_local_indexer", "bootstrap_port", "handoff_session_timeout_ms", "reasoning",
+}, alike("engine", "num_gpu_blocks", "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
+	"enable_prefix_caching",
+	"enable_chunked_prefill", "speedup_ratio", "decode_speedup_ratio", "aic_nextn", "aic_nextn_accept_rates",
+	"aic_mtp_seed",
+	"worker_type", "preemption_mode", "kv_bytes_per_token", "kv_transfer_bandwidth", "kv_transfer_timing_mode",
+	"timing_model",
+	"sglang", "trtllm")...), alike("dynamo", "enable_local_indexer", "bootstrap_port", "handoff_session_timeout_ms",
+	"reasoning",
 	"response_replay_trace_path", "zmq_kv_events_port", "zmq_replay_port", "router_queue_policy")...)
 
 func alike(object string, names ...string) []launched {
@@ -63,7 +69,8 @@ var launchObjects = []string{"engine", "dynamo"}
 
 // Flat returns engine arguments in flat form. A text that is flat already, or is no JSON object, is returned as it is.
 func Flat(text string) (string, error) {
-	if !strings.Contains(text, `"engine"`) && !strings.Contains(text, `"dynamo"`) && !strings.Contains(text, `"timing_model"`) {
+	if !strings.Contains(text, `"engine"`) && !strings.Contains(text, `"dynamo"`) &&
+		!strings.Contains(text, `"timing_model"`) {
 		return text, nil // the usual case, without reading it twice
 	}
 	members, ok := membersOf(text)
@@ -208,7 +215,8 @@ func (f *flattening) add(path, name string, value jsontext.Value) error {
 	if before, twice := f.from[name]; twice && before == path {
 		return &strictjson.FieldError{Field: path, Got: "a duplicate key", Want: "the key once"}
 	} else if twice {
-		return &strictjson.FieldError{Field: path, Got: fmt.Sprintf("%s beside %s", value, before), Want: "one of the two"}
+		return &strictjson.FieldError{Field: path, Got: fmt.Sprintf("%s beside %s", value, before),
+			Want: "one of the two"}
 	}
 	f.from[name] = path
 	separator := byte(',')
@@ -238,7 +246,9 @@ func (f *flattening) timing(path string, value jsontext.Value) error {
 			return err
 		}
 	case "external":
-		return &strictjson.FieldError{Field: path + ".type", Got: `"external"`, Want: "polynomial or fixed: durations of the AIC SDK are aic_backend and aic_model_path, measured ones planner_profile_data"}
+		return &strictjson.FieldError{Field: path + ".type", Got: `"external"`,
+			Want: "polynomial or fixed: durations of the AIC SDK are aic_backend and aic_model_path, measured ones " +
+				"planner_profile_data"}
 	default:
 		return &strictjson.FieldError{Field: path + ".type", Got: shownKind(kind), Want: "polynomial or fixed"}
 	}
@@ -249,7 +259,8 @@ func (f *flattening) timing(path string, value jsontext.Value) error {
 			err = f.add(path+"."+m.name, "fixed_"+m.name, m.value)
 		case "type":
 		default:
-			err = &strictjson.UnknownFieldError{Field: path + "." + m.name, Accepted: []string{"type", "prefill_ms", "decode_ms"}}
+			err = &strictjson.UnknownFieldError{Field: path + "." + m.name,
+				Accepted: []string{"type", "prefill_ms", "decode_ms"}}
 		}
 		if err != nil {
 			return err

@@ -50,23 +50,31 @@ func TestNormalizedForm(t *testing.T) {
 func TestNestedErrors(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{`{"engine": {"zz": 1}}`, `unknown field "engine.zz", want one of `},
-		{`{"engine": {"num_gpu_block": 1}}`, `unknown field "engine.num_gpu_block", did you mean "engine.num_gpu_blocks"?`},
-		{`{"dynamo": {"bootstrap_prt": 1}}`, `unknown field "dynamo.bootstrap_prt", did you mean "dynamo.bootstrap_port"?`},
+		{`{"engine": {"num_gpu_block": 1}}`,
+			`unknown field "engine.num_gpu_block", did you mean "engine.num_gpu_blocks"?`},
+		{`{"dynamo": {"bootstrap_prt": 1}}`,
+			`unknown field "dynamo.bootstrap_prt", did you mean "dynamo.bootstrap_port"?`},
 		{`{"engine": 5}`, `engine: got 5, want an object`},
-		{`{"engine": {"block_size": 16}, "block_size": 16}`, `block_size: got 16 beside engine.block_size, want one of the two`},
-		{`{"engine": {"block_size": 16, "block_size": 16}}`, `engine.block_size: got a duplicate key, want the key once`},
+		{`{"engine": {"block_size": 16}, "block_size": 16}`,
+			`block_size: got 16 beside engine.block_size, want one of the two`},
+		{`{"engine": {"block_size": 16, "block_size": 16}}`,
+			`engine.block_size: got a duplicate key, want the key once`},
 		{`{"engine": {"block_size": 3}}`, `block_size: got 3, want a power of two from 2 to 1024`},
 		{`{"engine": {"native_host_offload": {"num_host_blocks": 1}}}`,
 			`engine.native_host_offload: got {"num_host_blocks": 1}, want it left out: KV offload tiers are not simulated`},
-		{`{"engine": {"prefill_decode_interval": 2}}`, `engine.prefill_decode_interval: got 2, want 0: no decode passes are forced between prompts`},
-		{`{"engine": {"timing_model": {"type": "external", "provider": "x"}}}`, `engine.timing_model.type: got "external", want polynomial or fixed: `},
-		{`{"engine": {"timing_model": {"type": "fixed", "prefill_ms": 1}}}`, `fixed_decode_ms: got nothing, want it given, as timing_model is fixed`},
+		{`{"engine": {"prefill_decode_interval": 2}}`,
+			`engine.prefill_decode_interval: got 2, want 0: no decode passes are forced between prompts`},
+		{`{"engine": {"timing_model": {"type": "external", "provider": "x"}}}`,
+			`engine.timing_model.type: got "external", want polynomial or fixed: `},
+		{`{"engine": {"timing_model": {"type": "fixed", "prefill_ms": 1}}}`,
+			`fixed_decode_ms: got nothing, want it given, as timing_model is fixed`},
 		{`{"engine": {"timing_model": {}}}`, `engine.timing_model.type: got nothing, want polynomial or fixed`},
 		{`{"timing_model": {"type": "fixed", "prefil_ms": 1}}`, `unknown field "timing_model.prefil_ms", `},
 		{`{"fixed_decode_ms": 1}`, `fixed_decode_ms: got 1, want fixed_prefill_ms with it`},
 		{`{"engine": {"max_model_len": 0}}`, `max_model_len: got 0, want an integer from 1 to `},
-		{`{"num_host_blocks": 5, "host_offload_d2h_bandwidth_gbps": 0}`, `num_host_blocks: 5 is not built yet (KV offload tiers with scheduler dynamo); ` +
-			`host_offload_d2h_bandwidth_gbps: 0 is not built yet (KV offload tiers with scheduler dynamo)`},
+		{`{"num_host_blocks": 5, "host_offload_d2h_bandwidth_gbps": 0}`,
+			`num_host_blocks: 5 is not built yet (KV offload tiers with scheduler dynamo); ` +
+				`host_offload_d2h_bandwidth_gbps: 0 is not built yet (KV offload tiers with scheduler dynamo)`},
 		{`{"engine": {}`, `line 1 column 14: unexpected end of text`},
 	}
 	for _, test := range tests {
@@ -87,7 +95,8 @@ func TestMaxModelLen(t *testing.T) {
 	if got := args.Output(256, 3); got != 3 {
 		t.Errorf("short output of %d tokens, want 3", got)
 	}
-	if args.TooLong(259) != "" || args.TooLong(260) != "prompt of 260 tokens leaves no room for output within max_model_len 260" {
+	if args.TooLong(259) != "" || args.TooLong(260) != "prompt of 260 tokens leaves no room for output within "+
+		"max_model_len 260" {
 		t.Errorf("got %q and %q", args.TooLong(259), args.TooLong(260))
 	}
 	if none := Default(); none.Output(1<<20, 5) != 5 || none.TooLong(1<<20) != "" {

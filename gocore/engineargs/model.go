@@ -20,7 +20,8 @@ const reservedGiB = 2
 
 // gpuMemory is the memory that GPUs have for programs, in GiB, by the names of the AIC SDK.
 var gpuMemory = map[string]float64{
-	"": 79.2, "h100_sxm": 79.2, "a100_sxm": 79.2, "h200_sxm": 139.8, "b200_sxm": 178.4, "gb200": 184.0, "gb200_sxm": 184.0, "l40s": 44.4,
+	"": 79.2, "h100_sxm": 79.2, "a100_sxm": 79.2, "h200_sxm": 139.8, "b200_sxm": 178.4, "gb200": 184.0,
+	"gb200_sxm": 184.0, "l40s": 44.4,
 }
 
 // mostRanks bounds the tensor parallelism that is chosen for a model.
@@ -78,7 +79,8 @@ func checkModel(o *strictjson.Object) error {
 	case o.Given(modelField) && o.Given(configField):
 		return mismatch(o, configField, "it left out, or model: one of them says what the layers are")
 	case o.Given(groupsField):
-		return &strictjson.FieldError{Field: groupsField, Got: "groups beside " + field, Want: "it left out: they follow from the model"}
+		return &strictjson.FieldError{Field: groupsField, Got: "groups beside " + field,
+			Want: "it left out: they follow from the model"}
 	case engineType(o) == SGLang && o.Given("scheduler") && named(o).rules != SGLangOwn:
 		return mismatch(o, "scheduler", "sglang, sglang-0.5, or it left out with "+field)
 	case engineType(o) == SGLang:
@@ -119,7 +121,9 @@ func factsOf(o *strictjson.Object, read func(path string) ([]byte, error)) (mode
 	}
 	path := o.Text(configField)
 	if read == nil {
-		return models.Facts{}, mismatch(o, configField, "it left out here: only replays read it; model with a name that is known, or kv_cache_groups, block_size and num_gpu_blocks")
+		return models.Facts{}, mismatch(o, configField,
+			"it left out here: only replays read it; model with a name that is known, or kv_cache_groups, block_size "+
+				"and num_gpu_blocks")
 	}
 	content, err := read(path)
 	var facts models.Facts
@@ -138,7 +142,8 @@ func factsOf(o *strictjson.Object, read func(path string) ([]byte, error)) (mode
 
 // settings returns what follows from a model.
 func settings(o *strictjson.Object, facts models.Facts) (map[string]any, error) {
-	limits := models.Limits{Length: facts.MaxLen, Budget: min(intOrUnlimited(o, "max_num_batched_tokens"), math.MaxInt32), Flights: 1}
+	limits := models.Limits{Length: facts.MaxLen,
+		Budget: min(intOrUnlimited(o, "max_num_batched_tokens"), math.MaxInt32), Flights: 1}
 	if o.Given("max_model_len") {
 		limits.Length = o.Int("max_model_len")
 	}
@@ -154,9 +159,11 @@ func settings(o *strictjson.Object, facts models.Facts) (map[string]any, error) 
 		most = mostRanks
 	}
 	for ; ; ranks *= 2 {
-		layout, err := facts.Layout(models.Shape{Ranks: ranks, BlockSize: o.Int("block_size"), FP8: o.Text("kv_cache_dtype") == "fp8"})
+		layout, err := facts.Layout(models.Shape{Ranks: ranks, BlockSize: o.Int("block_size"),
+			FP8: o.Text("kv_cache_dtype") == "fp8"})
 		if err != nil {
-			return nil, &strictjson.FieldError{Field: modelOrConfig(o), Got: o.Shown(modelOrConfig(o)), Want: "another model: " + err.Error()}
+			return nil, &strictjson.FieldError{Field: modelOrConfig(o), Got: o.Shown(modelOrConfig(o)),
+				Want: "another model: " + err.Error()}
 		}
 		blocks, err := poolOf(o, facts, layout, ranks)
 		if err != nil {
@@ -206,14 +213,16 @@ func memoryLeft(o *strictjson.Object, facts models.Facts, share float64, ranks i
 		weights = o.Float("model_weights_gib")
 	}
 	if weights == 0 {
-		return 0, &strictjson.FieldError{Field: "model_weights_gib", Got: "nothing", Want: "the size of the weights with model_config, or kv_cache_memory_bytes"}
+		return 0, &strictjson.FieldError{Field: "model_weights_gib", Got: "nothing",
+			Want: "the size of the weights with model_config, or kv_cache_memory_bytes"}
 	}
 	memory, known := gpuMemory[o.Text("aic_system")]
 	if o.Given("gpu_memory_gib") {
 		memory, known = o.Float("gpu_memory_gib"), true
 	}
 	if !known {
-		return 0, &strictjson.FieldError{Field: "gpu_memory_gib", Got: "nothing", Want: "the memory of a GPU with aic_system " + o.Shown("aic_system")}
+		return 0, &strictjson.FieldError{Field: "gpu_memory_gib", Got: "nothing",
+			Want: "the memory of a GPU with aic_system " + o.Shown("aic_system")}
 	}
 	return int((memory*share - weights/float64(ranks)) * (1 << 30)), nil
 }
@@ -221,12 +230,14 @@ func memoryLeft(o *strictjson.Object, facts models.Facts, share float64, ranks i
 // tooLarge returns the error of a pool that does not hold the longest request.
 func tooLarge(layout models.Layout, blocks, ranks int, limits models.Limits) error {
 	want := "fewer: vLLM does not start if a request of this length does not fit; or more GPUs (aic_tp_size) or memory"
-	got := fmt.Sprintf("%d, for which %d blocks of %d bytes are needed and %d fit with aic_tp_size %d", limits.Length, layout.RequestBlocks(limits),
+	got := fmt.Sprintf("%d, for which %d blocks of %d bytes are needed and %d fit with aic_tp_size %d", limits.Length,
+		layout.RequestBlocks(limits),
 		layout.BlockBytes, blocks, ranks)
 	return &strictjson.FieldError{Field: "max_model_len", Got: got, Want: want}
 }
 
-func settingsOf(o *strictjson.Object, facts models.Facts, layout models.Layout, blocks, ranks int, limits models.Limits) map[string]any {
+func settingsOf(o *strictjson.Object, facts models.Facts, layout models.Layout, blocks, ranks int,
+	limits models.Limits) map[string]any {
 	groups := []map[string]any{{"type": fullGroup}}
 	for range layout.WindowGroups {
 		groups = append(groups, map[string]any{"type": windowGroup, "window": layout.WindowTokens})
@@ -235,7 +246,8 @@ func settingsOf(o *strictjson.Object, facts models.Facts, layout models.Layout, 
 		groups = append(groups, map[string]any{"type": linearGroup})
 	}
 	set := map[string]any{
-		groupsField: groups, "block_size": layout.BlockSize, "num_gpu_blocks": blocks - 1, "max_model_len": limits.Length, "aic_tp_size": ranks,
+		groupsField: groups, "block_size": layout.BlockSize, "num_gpu_blocks": blocks - 1,
+		"max_model_len": limits.Length, "aic_tp_size": ranks,
 	}
 	return withNames(o, facts, set, schedulers[1].name)
 }

@@ -15,10 +15,13 @@ func TestModels(t *testing.T) {
 	}{
 		{`{"model": "gpt-oss-120b", "kv_cache_memory_bytes": 10737418240}`, 1, 128, 16, 18203, 131072, 1},
 		{`{"model": "google/gemma-3-27b-it", "aic_tp_size": 2, "num_gpu_blocks": 9000}`, 6, 1024, 16, 9000, 131072, 2},
-		{`{"model": "qwen3-next-80b-a3b", "kv_cache_memory_bytes": 21474836480, "max_model_len": 32768}`, 3, 0, 544, 1605, 32768, 1},
+		{`{"model": "qwen3-next-80b-a3b", "kv_cache_memory_bytes": 21474836480, "max_model_len": 32768}`, 3, 0, 544,
+			1605, 32768, 1},
 		{`{"model": "llama-3.1-8b", "block_size": 32, "gpu_memory_gib": 24, "gpu_memory_utilization": 0.95, "max_model_len": 20000}`, 0, 0, 32, 1483, 20000, 1},
-		{`{"model": "llama-3.3-70b", "aic_system": "h200_sxm"}`, 0, 0, 16, 23804, 131072, 2}, // two GPUs, as 131.4 GiB do not leave enough of one
-		{`{"model_config": "llama.json", "kv_cache_memory_bytes": 2147483648, "kv_cache_dtype": "fp8"}`, 0, 0, 16, 2047, 8192, 1},
+		// two GPUs, as 131.4 GiB do not leave enough of one
+		{`{"model": "llama-3.3-70b", "aic_system": "h200_sxm"}`, 0, 0, 16, 23804, 131072, 2},
+		{`{"model_config": "llama.json", "kv_cache_memory_bytes": 2147483648, "kv_cache_dtype": "fp8"}`, 0, 0, 16, 2047,
+			8192, 1},
 	} {
 		text, err := Expand(c.text, func(string) ([]byte, error) { return []byte(llama), nil })
 		if err != nil {
@@ -36,9 +39,12 @@ func TestModels(t *testing.T) {
 				own = append(own, w)
 			}
 		}
-		if got := a.VLLM.Groups; got.Beside != c.beside || got.Window != c.window || a.BlockSize != c.block || a.NumGPUBlocks != c.blocks ||
-			a.MaxModelLen != c.length || a.GPUsPerWorker != c.ranks || a.SchedulerName() != "vllm-0.33" || len(own) > 0 {
-			t.Errorf("%s: %+v, blocks of %d, %d blocks, length %d, %d GPUs, %s, warnings %q", c.text, got, a.BlockSize, a.NumGPUBlocks,
+		if got := a.VLLM.Groups; got.Beside != c.beside || got.Window != c.window || a.BlockSize != c.block ||
+			a.NumGPUBlocks != c.blocks ||
+			a.MaxModelLen != c.length || a.GPUsPerWorker != c.ranks || a.SchedulerName() != "vllm-0.33" ||
+			len(own) > 0 {
+			t.Errorf("%s: %+v, blocks of %d, %d blocks, length %d, %d GPUs, %s, warnings %q", c.text, got, a.BlockSize,
+				a.NumGPUBlocks,
 				a.MaxModelLen, a.GPUsPerWorker, a.SchedulerName(), own)
 		}
 		if again, err := Expand(text, nil); err != nil || again != text {
@@ -71,11 +77,13 @@ func TestModelErrors(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
-	if _, _, err := Parse(`{"model_config": "config.json"}`); err == nil || !strings.Contains(err.Error(), "only replays read it") {
+	if _, _, err := Parse(`{"model_config": "config.json"}`); err == nil ||
+		!strings.Contains(err.Error(), "only replays read it") {
 		t.Errorf("got %v", err)
 	}
 	if _, warnings, err := Parse(`{"model": "gpt-oss-20b", "kv_cache_memory_bytes": 20000000000, "gpu_memory_utilization": 0.5, "gpu_memory_gib": 80}`); err != nil ||
-		len(warnings) != 1 || !strings.Contains(warnings[0], "gpu_memory_gib") || !strings.Contains(warnings[0], "gpu_memory_utilization") {
+		len(warnings) != 1 || !strings.Contains(warnings[0], "gpu_memory_gib") ||
+		!strings.Contains(warnings[0], "gpu_memory_utilization") {
 		t.Errorf("got %q, %v", warnings, err)
 	}
 }
@@ -89,9 +97,12 @@ func TestModelsOfSGLang(t *testing.T) {
 		gpus                        int
 	}{
 		// 18 and 0.8 * 18 layers, 2 * 8 * 64 values of 2 bytes: 66,355.2 bytes a token
-		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "kv_cache_memory_bytes": 20000000000}`, 1, 301408, 241126, 128, 1},
-		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "block_size": 64, "kv_cache_memory_bytes": 20000000000}`, 64, 4709, 3767, 128, 1},
-		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "block_size": 64, "num_gpu_blocks": 5865}`, 64, 5865, 4692, 128, 1},
+		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "kv_cache_memory_bytes": 20000000000}`, 1, 301408, 241126,
+			128, 1},
+		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "block_size": 64, "kv_cache_memory_bytes": 20000000000}`,
+			64, 4709, 3767, 128, 1},
+		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "block_size": 64, "num_gpu_blocks": 5865}`, 64, 5865, 4692,
+			128, 1},
 		// (79.2 * 0.88 - 131.4 / 4) GiB, 80 layers, 2 * 2 * 128 values of 2 bytes
 		{`{"model": "llama-3.3-70b", "engine_type": "sglang", "block_size": 16}`, 16, 30184, 0, 0, 4},
 	} {
@@ -101,9 +112,11 @@ func TestModelsOfSGLang(t *testing.T) {
 			continue
 		}
 		a, warnings, err := Parse(text)
-		if want := (WindowArgs{Blocks: c.window, Tokens: c.visible}); err != nil || len(warnings) > 0 || a.BlockSize != c.page || a.NumGPUBlocks != c.full ||
+		if want := (WindowArgs{Blocks: c.window, Tokens: c.visible}); err != nil || len(warnings) > 0 ||
+			a.BlockSize != c.page || a.NumGPUBlocks != c.full ||
 			a.SGLang.Window != want || a.GPUsPerWorker != c.gpus || a.Scheduler != SGLangOwn {
-			t.Errorf("%s: %d pages of %d, %+v, %d GPUs, %s, warnings %q, %v", c.text, a.NumGPUBlocks, a.BlockSize, a.SGLang.Window,
+			t.Errorf("%s: %d pages of %d, %+v, %d GPUs, %s, warnings %q, %v", c.text, a.NumGPUBlocks, a.BlockSize,
+				a.SGLang.Window,
 				a.GPUsPerWorker, a.SchedulerName(), warnings, err)
 		}
 		if log, ok := a.CacheLog(); !ok || log.Tokens != c.full*c.page {
@@ -118,7 +131,8 @@ func TestCacheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	log, ok := a.CacheLog()
-	if !ok || log.Tokens != 258648 || log.Length != 131072 || log.Concurrency < 1.9733 || log.Concurrency > 1.9734 { // as vLLM 0.28 says
+	// as vLLM 0.28 says
+	if !ok || log.Tokens != 258648 || log.Length != 131072 || log.Concurrency < 1.9733 || log.Concurrency > 1.9734 {
 		t.Errorf("%+v", log)
 	}
 	if a = Default(); a.Model != "" {

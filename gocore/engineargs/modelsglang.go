@@ -22,7 +22,8 @@ func settingsOfSGLang(o *strictjson.Object, facts models.Facts, limits models.Li
 	for ; ; ranks *= 2 {
 		pools, err := facts.Pools(models.Shape{Ranks: ranks, BlockSize: page, FP8: o.Text("kv_cache_dtype") == "fp8"})
 		if err != nil {
-			return nil, &strictjson.FieldError{Field: modelOrConfig(o), Got: o.Shown(modelOrConfig(o)), Want: "another model: " + err.Error()}
+			return nil, &strictjson.FieldError{Field: modelOrConfig(o), Got: o.Shown(modelOrConfig(o)),
+				Want: "another model: " + err.Error()}
 		}
 		full, window, err := pagesOf(o, facts, pools, ranks)
 		if err != nil {
@@ -33,7 +34,8 @@ func settingsOfSGLang(o *strictjson.Object, facts models.Facts, limits models.Li
 		}
 		if 2*ranks > most {
 			return nil, &strictjson.FieldError{
-				Field: "max_model_len", Got: fmt.Sprintf("%d, and %d tokens fit with aic_tp_size %d", limits.Length, full*page, ranks),
+				Field: "max_model_len", Got: fmt.Sprintf("%d, and %d tokens fit with aic_tp_size %d", limits.Length,
+					full*page, ranks),
 				Want: "fewer, or more GPUs (aic_tp_size) or memory",
 			}
 		}
@@ -58,11 +60,13 @@ func pagesOf(o *strictjson.Object, facts models.Facts, pools models.Pools, ranks
 	return full, window, nil
 }
 
-func settingsOfPools(o *strictjson.Object, facts models.Facts, page, full, window, ranks int, limits models.Limits) map[string]any {
+func settingsOfPools(o *strictjson.Object, facts models.Facts, page, full, window, ranks int,
+	limits models.Limits) map[string]any {
 	groups := []map[string]any{{"type": fullGroup}}
 	if facts.Window > 0 {
 		groups = append(groups, map[string]any{"type": windowGroup, "window": facts.WindowTokens, "num_blocks": window})
 	}
-	set := map[string]any{groupsField: groups, "block_size": page, "num_gpu_blocks": full, "max_model_len": limits.Length, "aic_tp_size": ranks}
+	set := map[string]any{groupsField: groups, "block_size": page, "num_gpu_blocks": full,
+		"max_model_len": limits.Length, "aic_tp_size": ranks}
 	return withNames(o, facts, set, SGLangOwn.String())
 }

@@ -18,7 +18,8 @@ const (
 	SGLangOwn
 )
 
-// schedulers are the names that users write, the newest release of an engine first. The engine's name alone stands for it.
+// schedulers are the names that users write, the newest release of an engine first. The engine's name alone stands for
+// it.
 var schedulers = []namedScheduler{
 	{name: "dynamo", rules: Dynamo},
 	{name: "vllm", rules: VLLMOwn, engine: VLLM, release: VLLM033},
@@ -61,16 +62,18 @@ func schedulerNames() []string {
 type VLLMArgs struct {
 	// Async composes a pass while the one before it runs.
 	Async bool
-	// Fused counts a pass as one forward: no decode step for the token that the end of a prompt brings, and what any forward
-	// takes once.
+	// Fused counts a pass as one forward: no decode step for the token that the end of a prompt brings, and what any
+	// forward takes once.
 	Fused bool
-	// ReserveFullISL admits a request only if the blocks of its whole prompt are free, not just those of its first chunk.
+	// ReserveFullISL admits a request only if the blocks of its whole prompt are free, not just those of its first
+	// chunk.
 	ReserveFullISL bool
-	// LongPrefillTokenThreshold bounds what a request computes in one pass, in tokens; 0 does not. An adaptive one is raised to
-	// an equal share of the budget.
+	// LongPrefillTokenThreshold bounds what a request computes in one pass, in tokens; 0 does not. An adaptive one is
+	// raised to an equal share of the budget.
 	LongPrefillTokenThreshold int
 	AdaptiveThreshold         bool
-	// PrefillInterval is the number of passes from one that computes prompts to the next, while others decode; 1 is each.
+	// PrefillInterval is the number of passes from one that computes prompts to the next, while others decode; 1 is
+	// each.
 	PrefillInterval int
 	// MaxActiveSeqs bounds the requests that run when another is admitted.
 	MaxActiveSeqs int
@@ -82,7 +85,8 @@ type VLLMArgs struct {
 
 // named returns the scheduler that the arguments name.
 func named(o *strictjson.Object) namedScheduler {
-	return schedulers[slices.IndexFunc(schedulers, func(s namedScheduler) bool { return s.name == o.Text("scheduler") })]
+	return schedulers[slices.IndexFunc(schedulers,
+		func(s namedScheduler) bool { return s.name == o.Text("scheduler") })]
 }
 
 func vllmArgs(o *strictjson.Object) VLLMArgs {
@@ -117,7 +121,8 @@ func maxActiveSeqs(o *strictjson.Object) int {
 // SchedulerName returns the scheduler with its release, as users write it.
 func (a Args) SchedulerName() string {
 	i := slices.IndexFunc(schedulers, func(n namedScheduler) bool {
-		return n.rules == a.Scheduler && n.release == a.VLLM.Release && (n.rules == Dynamo || n.name != a.Scheduler.String())
+		return n.rules == a.Scheduler && n.release == a.VLLM.Release &&
+			(n.rules == Dynamo || n.name != a.Scheduler.String())
 	})
 	return schedulers[i].name
 }
@@ -147,7 +152,8 @@ func checkScheduler(o *strictjson.Object) error {
 		return nil
 	}
 	if s.engine != engineType(o) {
-		return mismatch(o, "scheduler", fmt.Sprintf("engine_type %s with it, or dynamo with engine_type %s", s.engine, engineType(o)))
+		return mismatch(o, "scheduler", fmt.Sprintf("engine_type %s with it, or dynamo with engine_type %s", s.engine,
+			engineType(o)))
 	}
 	if err := checkHandoff(o, s); err != nil {
 		return err
@@ -157,12 +163,14 @@ func checkScheduler(o *strictjson.Object) error {
 			return mismatch(o, name, "it left out with scheduler "+o.Text("scheduler"))
 		}
 	}
-	if seqs, budget := intOrUnlimited(o, "max_num_seqs"), intOrUnlimited(o, "max_num_batched_tokens"); s.rules == VLLMOwn && budget < seqs {
+	if seqs, budget := intOrUnlimited(o, "max_num_seqs"),
+		intOrUnlimited(o, "max_num_batched_tokens"); s.rules == VLLMOwn && budget < seqs {
 		want := fmt.Sprintf("at least max_num_seqs, %s, as vLLM wants it", shownOr(o, "max_num_seqs", seqs))
 		return &strictjson.FieldError{Field: "max_num_batched_tokens", Got: fmt.Sprint(budget), Want: want}
 	}
 	if s.rules == VLLMOwn && maxActiveSeqs(o) > intOrUnlimited(o, "max_num_seqs") {
-		want := fmt.Sprintf("at most max_num_seqs, %s, as vLLM wants it", shownOr(o, "max_num_seqs", o.Int("max_num_seqs")))
+		want := fmt.Sprintf("at most max_num_seqs, %s, as vLLM wants it",
+			shownOr(o, "max_num_seqs", o.Int("max_num_seqs")))
 		return mismatch(o, "max_num_active_seqs", want)
 	}
 	return nil
@@ -175,7 +183,8 @@ func checkHandoff(o *strictjson.Object, s namedScheduler) error {
 		return nil
 	}
 	if s.rules != VLLMOwn {
-		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by %s's own rules are not proven", t, s.engine))
+		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by %s's own rules are not proven",
+			t, s.engine))
 	}
 	where := fmt.Sprintf(" on %s workers with scheduler %s, whose hand-offs are not proven otherwise", t, s.name)
 	switch {
@@ -183,7 +192,8 @@ func checkHandoff(o *strictjson.Object, s namedScheduler) error {
 		return mismatch(o, "prefill_schedule_interval", "1"+where)
 	case len(o.Objects("kv_cache_groups")) > 1:
 		return &strictjson.FieldError{
-			Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(o.Objects("kv_cache_groups"))), Want: "one" + where,
+			Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(o.Objects("kv_cache_groups"))),
+			Want: "one" + where,
 		}
 	case o.Given("kv_transfer_ms_per_block") && o.Float("kv_transfer_bandwidth") > 0:
 		return mismatch(o, "kv_transfer_ms_per_block", "it left out with kv_transfer_bandwidth, which says the same")

@@ -72,7 +72,8 @@ func checkTimingModel(o *strictjson.Object) error {
 	}
 	chosen := timingModel(o)
 	if chosen.Needs != "" && !o.Given(chosen.Needs) {
-		return &strictjson.FieldError{Field: chosen.Needs, Got: "nothing", Want: "it given, as timing_model is " + chosen.Name}
+		return &strictjson.FieldError{Field: chosen.Needs, Got: "nothing",
+			Want: "it given, as timing_model is " + chosen.Name}
 	}
 	for _, m := range timingModels {
 		if m.Name != chosen.Name && m.Needs != "" && o.Given(m.Needs) {
@@ -86,7 +87,8 @@ func checkTimingModel(o *strictjson.Object) error {
 func checkFixed(o *strictjson.Object) error {
 	switch {
 	case timingModel(o).Name == fixed && !o.Given("fixed_decode_ms"):
-		return &strictjson.FieldError{Field: "fixed_decode_ms", Got: "nothing", Want: "it given, as timing_model is fixed"}
+		return &strictjson.FieldError{Field: "fixed_decode_ms", Got: "nothing",
+			Want: "it given, as timing_model is fixed"}
 	case timingModel(o).Name != fixed && o.Given("fixed_decode_ms"):
 		return mismatch(o, "fixed_decode_ms", "fixed_prefill_ms with it")
 	default:

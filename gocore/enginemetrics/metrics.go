@@ -30,9 +30,11 @@ type Metrics struct {
 }
 
 var (
-	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
-	gapBuckets        = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
-	e2eBuckets        = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+		160, 640, 2560}
+	gapBuckets = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	e2eBuckets = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920,
+		7680}
 )
 
 // NamesEngine reports whether the engine's own metrics have the label engine, the number of its rank.
@@ -54,7 +56,8 @@ func New(r prometheus.Registerer, args engineargs.Args, perWorker bool) *Metrics
 		return g
 	}
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, m.ofHistograms(labels))
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets},
+			m.ofHistograms(labels))
 		r.MustRegister(h)
 		return h
 	}
@@ -62,25 +65,30 @@ func New(r prometheus.Registerer, args engineargs.Args, perWorker bool) *Metrics
 		m.running = gauge("num_running_reqs", "Requests that run.")
 		m.waiting = gauge("num_queue_reqs", "Requests that wait.")
 		m.usage = gauge("token_usage", "Fraction of the KV cache in use.")
-		m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sglang:num_requests_total", Help: "Requests that have finished."}, labels)
+		m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sglang:num_requests_total",
+			Help: "Requests that have finished."}, labels)
 		m.hitRate = gauge("cache_hit_rate", "Fraction of prompt tokens found in the cache.")
 		r.MustRegister(m.requests)
 	} else {
-		m.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "num_preemptions_total", Help: "Running requests that had to give their blocks back."}, labels)
+		m.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "num_preemptions_total",
+			Help: "Running requests that had to give their blocks back."}, labels)
 		r.MustRegister(m.preemptions)
 		m.running = gauge("num_requests_running", "Requests that run.")
 		m.waiting = gauge("num_requests_waiting", "Requests that wait.")
 		m.usage = gauge("kv_cache_usage_perc", "Fraction of the KV cache in use.")
 		m.oldUsage = gauge("gpu_cache_usage_perc", "The same by its older name.")
-		m.oldGap = histogram("time_per_output_token_seconds", "Between two tokens of a request, by its older name.", gapBuckets)
+		m.oldGap = histogram("time_per_output_token_seconds", "Between two tokens of a request, by its older name.",
+			gapBuckets)
 	}
 	m.tokens = newTokenMetrics(r, prefix, names, labels, m.ofHistograms(labels))
-	m.firstToken = histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.", firstTokenBuckets)
+	m.firstToken = histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.",
+		firstTokenBuckets)
 	m.gap = histogram("inter_token_latency_seconds", "Between two tokens of a request.", gapBuckets)
 	m.e2e = histogram("e2e_request_latency_seconds", "From the arrival of a request to its last token.", e2eBuckets)
 	m.delay = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "dynosim_token_delay_seconds", Help: "From the simulated time of a token to the moment it has been sent.",
-		Buckets: []float64{.0001, .0002, .0003, .0005, .0007, .001, .0015, .002, .003, .005, .01, .02, .05, .1, .2, .5, 1},
+		Buckets: []float64{.0001, .0002, .0003, .0005, .0007, .001, .0015, .002, .003, .005, .01, .02, .05, .1, .2, .5,
+			1},
 	})
 	m.delay = registered(r, m.delay)
 	return m
@@ -132,7 +140,8 @@ func (m *Metrics) Rank(model, workerID string, dpRank int, args *engineargs.Args
 	}
 	h := m.ofHistograms(v)
 	requests := &RequestMetrics{
-		firstToken: m.firstToken.WithLabelValues(h...), gaps: []prometheus.Observer{m.gap.WithLabelValues(h...)}, e2e: m.e2e.WithLabelValues(h...),
+		firstToken: m.firstToken.WithLabelValues(h...), gaps: []prometheus.Observer{m.gap.WithLabelValues(h...)},
+		e2e:   m.e2e.WithLabelValues(h...),
 		delay: m.delay,
 	}
 	if m.sglang {

@@ -37,15 +37,18 @@ type tokenMetrics struct {
 var iterationBuckets = []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 
 // newTokenMetrics registers them; ofHistograms are the labels of histograms.
-func newTokenMetrics(r prometheus.Registerer, prefix string, names engine.MetricNames, labels, ofHistograms []string) *tokenMetrics {
+func newTokenMetrics(r prometheus.Registerer, prefix string, names engine.MetricNames, labels,
+	ofHistograms []string) *tokenMetrics {
 	m := &tokenMetrics{sglang: names == engine.SGLangMetrics}
 	counter := func(name, help string, more ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, append(labels[:len(labels):len(labels)], more...))
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help},
+			append(labels[:len(labels):len(labels)], more...))
 		r.MustRegister(c)
 		return c
 	}
 	gauge := func(name, help string, more ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, append(labels[:len(labels):len(labels)], more...))
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help},
+			append(labels[:len(labels):len(labels)], more...))
 		r.MustRegister(g)
 		return g
 	}
@@ -64,13 +67,16 @@ func newTokenMetrics(r prometheus.Registerer, prefix string, names engine.Metric
 	m.cached = counter("prefix_cache_hits_total", "Tokens of prompts that were found in the prefix cache.")
 	m.cacheInfo = gauge("cache_config_info", configHelp, "block_size", "num_gpu_blocks", "enable_prefix_caching")
 	m.iteration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: prefix + "iteration_tokens_total", Help: "Tokens of a pass: those of prompts that it completed, and those that it generated.", Buckets: iterationBuckets,
+		Name:    prefix + "iteration_tokens_total",
+		Help:    "Tokens of a pass: those of prompts that it completed, and those that it generated.",
+		Buckets: iterationBuckets,
 	}, ofHistograms)
 	r.MustRegister(m.iteration)
 	m.drafts = counter("spec_decode_num_drafts_total", "Turns of requests to draft tokens.")
 	m.drafted = counter("spec_decode_num_draft_tokens_total", "Tokens that were drafted.")
 	m.accepted = counter("spec_decode_num_accepted_tokens_total", "Drafted tokens that were accepted.")
-	m.acceptedAt = counter("spec_decode_num_accepted_tokens_per_pos_total", "Drafted tokens that were accepted, by their position.", "position")
+	m.acceptedAt = counter("spec_decode_num_accepted_tokens_per_pos_total",
+		"Drafted tokens that were accepted, by their position.", "position")
 	return m
 }
 
@@ -92,7 +98,8 @@ func (m *tokenMetrics) rank(labels, ofHistograms []string, args *engineargs.Args
 	c.iteration = m.iteration.WithLabelValues(ofHistograms...)
 	if args.Drafts > 0 { // as vLLM, which shows these only if it decodes speculatively
 		c.draftTokens = args.Drafts
-		c.drafts, c.drafted, c.accepted = m.drafts.WithLabelValues(labels...), m.drafted.WithLabelValues(labels...), m.accepted.WithLabelValues(labels...)
+		c.drafts, c.drafted, c.accepted = m.drafts.WithLabelValues(labels...), m.drafted.WithLabelValues(labels...),
+			m.accepted.WithLabelValues(labels...)
 		for position := range args.Drafts {
 			c.acceptedAt = append(c.acceptedAt, m.acceptedAt.WithLabelValues(with(strconv.Itoa(position))...))
 		}

@@ -24,10 +24,12 @@ func TestParse(t *testing.T) {
 	for _, f := range got {
 		shown = append(shown, string(f.Kind)+" "+f.Target.String())
 	}
-	if want := []string{"crash worker:1", "slow worker:*", "restart random:2", "events_lost *"}; !slices.Equal(shown, want) {
+	if want := []string{"crash worker:1", "slow worker:*", "restart random:2", "events_lost *"}; !slices.Equal(shown,
+		want) {
 		t.Errorf("got %q, want %q", shown, want)
 	}
-	if c := got[0]; c.AtMs != 5 || c.DurationMs != 30 || c.Factor != 1 || !math.IsNaN(c.DetectionMs) || c.Detection(9) != 9 || c.Drawn() {
+	if c := got[0]; c.AtMs != 5 || c.DurationMs != 30 || c.Factor != 1 || !math.IsNaN(c.DetectionMs) ||
+		c.Detection(9) != 9 || c.Drawn() {
 		t.Errorf("got %+v", c)
 	}
 	if s := got[1]; s.MTBFMs != 60_000 || s.MTTRMs != 2000 || s.Factor != 4 || !s.Drawn() {
@@ -36,8 +38,10 @@ func TestParse(t *testing.T) {
 	if r := got[2]; r.DurationMs != 0 || !r.Drain || r.Detection(9) != 0 || !r.Drawn() {
 		t.Errorf("got %+v", r)
 	}
-	list, err := Parse(`[{"kind": "link_down", "at_ms": 1, "duration_ms": 5, "target": "prefill:0"}]`, Layout{TwoPools: true, Prefill: 1, Decode: 1})
-	if err != nil || !list[0].Links() || !list[0].Target.Has(Prefill, 0) || list[0].Target.Has(Decode, 0) || list[0].Target.Has(Prefill, 1) {
+	list, err := Parse(`[{"kind": "link_down", "at_ms": 1, "duration_ms": 5, "target": "prefill:0"}]`,
+		Layout{TwoPools: true, Prefill: 1, Decode: 1})
+	if err != nil || !list[0].Links() || !list[0].Target.Has(Prefill, 0) || list[0].Target.Has(Decode, 0) ||
+		list[0].Target.Has(Prefill, 1) {
 		t.Errorf("got %+v, %v", list, err)
 	}
 }
@@ -54,7 +58,8 @@ func TestRefusals(t *testing.T) {
 		{one, `{"kind":"crash","target":"worker:0","at_ms":1,"mtbf_s":2}`, "at_ms: got 1 together with mtbf_s"},
 		{one, `{"kind":"crash","at_ms":1}`, `target: got nothing, want "worker:3"`},
 		{one, "\n" + `{"kind":"crash","at_ms":-1,"target":"worker:0"}`, "line 2: at_ms: got -1"},
-		{one, `{"kind":"crash","at_ms":1,"target":"worker:2"}`, `target: got "worker:2", want worker:0 to worker:1, as there are 2 workers`},
+		{one, `{"kind":"crash","at_ms":1,"target":"worker:2"}`,
+			`target: got "worker:2", want worker:0 to worker:1, as there are 2 workers`},
 		{one, `{"kind":"crash","at_ms":1,"target":"prefill:0"}`, `in a run with one pool`},
 		{two, `{"kind":"crash","at_ms":1,"target":"worker:0"}`, `in a run with two pools`},
 		{two, `{"kind":"crash","at_ms":1,"target":"decode:01"}`, `target: got "decode:01"`},
@@ -62,11 +67,16 @@ func TestRefusals(t *testing.T) {
 		{one, `{"kind":"link_down","at_ms":1}`, "kind: got link_down, want another one in a run with one pool"},
 		{one, `{"kind":"slow","at_ms":1,"target":"worker:0"}`, "factor: got nothing"},
 		{one, `{"kind":"slow","at_ms":1,"target":"worker:0","factor":0}`, "factor: got 0"},
-		{one, `{"kind":"pause","at_ms":1,"target":"worker:0","factor":2}`, "factor: got 2, want it left out with kind pause"},
-		{one, `{"kind":"pause","mtbf_s":1,"target":"worker:0"}`, "duration_ms: got nothing, want it, or mttr_s, with mtbf_s"},
-		{one, `{"kind":"crash","mtbf_s":1e-300,"target":"worker:*","duration_ms":0}`, "mtbf_s: got 1e-300, want a finite number from 0.001"},
-		{one, `{"kind":"pause","at_ms":1,"target":"worker:0","duration_ms":1,"mttr_s":1}`, "mttr_s: got 1, want it left out"},
-		{one, `{"kind":"crash","at_ms":1,"target":"worker:0","drain":true}`, "drain: got true, want it left out with kind crash"},
+		{one, `{"kind":"pause","at_ms":1,"target":"worker:0","factor":2}`,
+			"factor: got 2, want it left out with kind pause"},
+		{one, `{"kind":"pause","mtbf_s":1,"target":"worker:0"}`,
+			"duration_ms: got nothing, want it, or mttr_s, with mtbf_s"},
+		{one, `{"kind":"crash","mtbf_s":1e-300,"target":"worker:*","duration_ms":0}`,
+			"mtbf_s: got 1e-300, want a finite number from 0.001"},
+		{one, `{"kind":"pause","at_ms":1,"target":"worker:0","duration_ms":1,"mttr_s":1}`,
+			"mttr_s: got 1, want it left out"},
+		{one, `{"kind":"crash","at_ms":1,"target":"worker:0","drain":true}`,
+			"drain: got true, want it left out with kind crash"},
 		{one, `{"kind":"crash","at_ms":1,"target":"worker:0","delay":1}`, `delay`},
 		{one, `{"kind":"crash"`, "line 1: "},
 		{one, `[{"kind":"crash","at_ms":1,"target":"worker:0"},{"kind":1}]`, "fault 2: kind: "},
@@ -137,7 +147,8 @@ func TestAround(t *testing.T) {
 	if g != want {
 		t.Errorf("got %+v, want %+v", g, want)
 	}
-	if g := Around(good, 90_000, 91_000, 120_000); g.RecoveryMs != 0 || math.Abs(g.BeforeRPS-10) > 0.1 || g.DuringRPS != 10 {
+	if g := Around(good, 90_000, 91_000, 120_000); g.RecoveryMs != 0 || math.Abs(g.BeforeRPS-10) > 0.1 ||
+		g.DuringRPS != 10 {
 		t.Errorf("a fault without effect: got %+v", g)
 	}
 	if g := Around(good[:600], 50_000, math.Inf(1), 60_000); !math.IsNaN(g.RecoveryMs) || !math.IsNaN(g.AfterRPS) {

@@ -8,8 +8,9 @@ import (
 // Goodput is how many requests per second were completed in time, around a fault.
 type Goodput struct {
 	BeforeRPS, DuringRPS, AfterRPS float64 // NaN where there is no time
-	// RecoveryMs is the time from the beginning of the fault until goodput is back: the first window that ends after the
-	// fault has begun, in which it is at least 95 % of that before. 0 if it never was below, NaN if it does not come back.
+	// RecoveryMs is the time from the beginning of the fault until goodput is back: the first window that ends after
+	// the fault has begun, in which it is at least 95 % of that before. 0 if it never was below, NaN if it does not
+	// come back.
 	RecoveryMs float64
 }
 

@@ -111,7 +111,8 @@ func parse(text string, l Layout) (Fault, error) {
 		return f, err
 	}
 	f.AtMs, f.MTBFMs, f.MTTRMs = o.Float("at_ms"), o.Float("mtbf_s")*1000, o.Float("mttr_s")*1000
-	for name, to := range map[string]*float64{"duration_ms": &f.DurationMs, "detection_ms": &f.DetectionMs, "delay_ms": &f.DelayMs} {
+	for name, to := range map[string]*float64{"duration_ms": &f.DurationMs, "detection_ms": &f.DetectionMs,
+		"delay_ms": &f.DelayMs} {
 		if o.Given(name) {
 			*to = o.Float(name)
 		}
@@ -128,7 +129,8 @@ func (f *Fault) checkKeys(o *strictjson.Object) error {
 	row := kinds[slices.IndexFunc(kinds, func(k row) bool { return k.kind == f.Kind })]
 	for _, name := range []string{"duration_ms", "mttr_s", "factor", "detection_ms", "delay_ms", "drain"} {
 		if o.Given(name) && !slices.Contains(row.keys, name) {
-			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: fmt.Sprintf("it left out with kind %s, which takes %s", f.Kind, strings.Join(row.keys, ", "))}
+			return &strictjson.FieldError{Field: name, Got: o.Shown(name),
+				Want: fmt.Sprintf("it left out with kind %s, which takes %s", f.Kind, strings.Join(row.keys, ", "))}
 		}
 	}
 	switch {
@@ -137,13 +139,17 @@ func (f *Fault) checkKeys(o *strictjson.Object) error {
 		if o.Given("at_ms") {
 			got = o.Shown("at_ms") + " together with mtbf_s"
 		}
-		return &strictjson.FieldError{Field: "at_ms", Got: got, Want: "either at_ms, the time, or mtbf_s, the mean time between faults in seconds"}
+		return &strictjson.FieldError{Field: "at_ms", Got: got,
+			Want: "either at_ms, the time, or mtbf_s, the mean time between faults in seconds"}
 	case o.Given("duration_ms") && o.Given("mttr_s"):
-		return &strictjson.FieldError{Field: "mttr_s", Got: o.Shown("mttr_s"), Want: "it left out with duration_ms: it is the mean of a duration that is drawn"}
+		return &strictjson.FieldError{Field: "mttr_s", Got: o.Shown("mttr_s"),
+			Want: "it left out with duration_ms: it is the mean of a duration that is drawn"}
 	case o.Given("mtbf_s") && !o.Given("duration_ms") && !o.Given("mttr_s") && f.Kind != Crash && f.Kind != Restart:
-		return &strictjson.FieldError{Field: "duration_ms", Got: "nothing", Want: fmt.Sprintf("it, or mttr_s, with mtbf_s and kind %s: a fault that happens again has to end", f.Kind)}
+		return &strictjson.FieldError{Field: "duration_ms", Got: "nothing",
+			Want: fmt.Sprintf("it, or mttr_s, with mtbf_s and kind %s: a fault that happens again has to end", f.Kind)}
 	case slices.Contains(row.keys, "factor") && !o.Given("factor"):
-		return &strictjson.FieldError{Field: "factor", Got: "nothing", Want: fmt.Sprintf("how many times as long things take with kind %s", f.Kind)}
+		return &strictjson.FieldError{Field: "factor", Got: "nothing",
+			Want: fmt.Sprintf("how many times as long things take with kind %s", f.Kind)}
 	case f.OfWorkers() && !o.Given("target"): // of others everything is the target then
 		return &strictjson.FieldError{Field: "target", Got: "nothing", Want: targetForms}
 	}
@@ -159,7 +165,8 @@ func parseTarget(o *strictjson.Object, kind Kind, l Layout) (Target, error) {
 	}
 	text := o.Text("target")
 	if (&Fault{Kind: kind}).Links() && !l.TwoPools {
-		return Target{}, &strictjson.FieldError{Field: "kind", Got: string(kind), Want: "another one in a run with one pool, which has no link between pools"}
+		return Target{}, &strictjson.FieldError{Field: "kind", Got: string(kind),
+			Want: "another one in a run with one pool, which has no link between pools"}
 	}
 	if text == "" || text == "*" {
 		return Target{}, nil

@@ -30,8 +30,8 @@ type Row struct {
 	ArgDefault any               `json:"arg_default"`
 	Want       string            `json:"want"`
 
-	// What Python's class does with the field: KeywordOnly fields cannot be given by position, JSONOnly fields are unknown
-	// to it, Settable fields can be set in an existing object, of AnyCaseInPython it also takes capitals.
+	// What Python's class does with the field: KeywordOnly fields cannot be given by position, JSONOnly fields are
+	// unknown to it, Settable fields can be set in an existing object, of AnyCaseInPython it also takes capitals.
 	KeywordOnly     bool `json:"keyword_only,omitempty"`
 	JSONOnly        bool `json:"json_only,omitempty"`
 	Settable        bool `json:"settable,omitempty"`
@@ -60,7 +60,8 @@ func (f float) MarshalJSON() ([]byte, error) {
 
 // Of returns the row of a field.
 func Of(f strictjson.Field) Row {
-	r := Row{Name: f.Name, Default: f.Default, Nullable: !f.NotNull, Required: f.Required, Want: f.Type.Want(), Doc: f.Doc}
+	r := Row{Name: f.Name, Default: f.Default, Nullable: !f.NotNull, Required: f.Required, Want: f.Type.Want(),
+		Doc: f.Doc}
 	switch t := f.Type.(type) {
 	case strictjson.Integer:
 		r.Type, r.Min = "uint", t.Min

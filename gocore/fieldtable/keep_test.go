@@ -15,7 +15,8 @@ func TestKeep(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := keep(path, "new", false); err == nil || !strings.HasSuffix(err.Error(), "page.md is stale: run make generate") {
+	if err := keep(path, "new", false); err == nil ||
+		!strings.HasSuffix(err.Error(), "page.md is stale: run make generate") {
 		t.Errorf("got %v", err)
 	}
 	for _, rewrite := range []bool{true, false} {
@@ -28,7 +29,8 @@ func TestKeep(t *testing.T) {
 // TestKeepArgs: only the list of arguments in the docstring of the class is replaced.
 func TestKeepArgs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "module.py")
-	const module = "\nclass Other(Base):\n    \"\"\"It.\n\n    Args:\n        a: A.\n\n    \"\"\"\n\nclass Mine(Base):\n    \"\"\"It.\n\n    Args:\n" +
+	const module = "\nclass Other(Base):\n    \"\"\"It.\n\n    Args:\n        a: A.\n\n    \"\"\"\n\nclass " +
+		"Mine(Base):\n    \"\"\"It.\n\n    Args:\n" +
 		"        old: Old.\n\n    Raises nothing.\n    \"\"\"\n"
 	if err := os.WriteFile(path, []byte(module), 0o600); err != nil {
 		t.Fatal(err)
@@ -39,7 +41,8 @@ func TestKeepArgs(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
-	want := strings.Replace(module, "        old: Old.\n", "        size: In tokens. Default: 4. Works with ``engine_type`` vllm.\n", 1)
+	want := strings.Replace(module, "        old: Old.\n",
+		"        size: In tokens. Default: 4. Works with ``engine_type`` vllm.\n", 1)
 	if err != nil || string(got) != want {
 		t.Errorf("got  %q, %v\nwant %q", got, err, want)
 	}

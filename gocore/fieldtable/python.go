@@ -41,7 +41,8 @@ func Literal(name string, choices []string) string {
 	for i, c := range choices {
 		quoted[i] = fmt.Sprintf("%q", c)
 	}
-	if line := fmt.Sprintf("%s: TypeAlias = Literal[%s]\n", name, strings.Join(quoted, ", ")); len(line) <= lineWidth+1 {
+	if line := fmt.Sprintf("%s: TypeAlias = Literal[%s]\n", name,
+		strings.Join(quoted, ", ")); len(line) <= lineWidth+1 {
 		return line
 	}
 	return fmt.Sprintf("%s: TypeAlias = Literal[\n    %s,\n]\n", name, strings.Join(quoted, ",\n    "))
@@ -112,7 +113,8 @@ func TypedDict(name, doc string, rows []Row) string {
 
 // hint returns the Python type of a field.
 func (r Row) hint() string {
-	hint := map[string]string{"uint": "int", "float": "float", "bool": "bool", "string": "str", "objects": "Sequence[Mapping[str, Any]]"}[r.Type]
+	hint := map[string]string{"uint": "int", "float": "float", "bool": "bool", "string": "str",
+		"objects": "Sequence[Mapping[str, Any]]"}[r.Type]
 	switch {
 	case r.Type == "enum":
 		hint = Camel(r.Name)

@@ -24,9 +24,10 @@ import (
 // events at one instant included. Ends within coasts are tracked for that, in a heap with the next one of each worker:
 //
 //   - Worker seconds are summed from end to end, because a sum of floating-point numbers depends on its terms.
-//   - If anything else happens exactly at an end in a coast, the coast is cut there, and the end becomes an ordinary event.
-//   - Events at one instant are handled in the order in which they began. The last pass of a coast began between instants, at
-//     most together with passes of other workers, and those begin by ascending number.
+//   - If anything else happens exactly at an end in a coast, the coast is cut there, and the end becomes an ordinary
+//     event.
+//   - Events at one instant are handled in the order in which they began. The last pass of a coast began between
+//     instants, at most together with passes of other workers, and those begin by ascending number.
 
 // innerEnd is the next end within the coast of a worker, other than the last one.
 type innerEnd struct {

@@ -33,9 +33,10 @@
 // order, threads or real time, so equal runs give equal bits.
 //
 // An action on a worker whose pass is running waits for the end of that pass. A hand-off by Dynamo's rules reserves
-// blocks on a decode worker before its KV is sent. The fleet tries to reserve them when the hand-off asks, if the worker
-// is idle, again at the end of each of its passes, and after each Activate; every try is for one request. When no other
-// event is due, a request that finds no room may be overtaken by the next one; ai-dynamo reports a deadlock there.
+// blocks on a decode worker before its KV is sent. The fleet tries to reserve them when the hand-off asks, if the
+// worker is idle, again at the end of each of its passes, and after each Activate; every try is for one request. When
+// no other event is due, a request that finds no room may be overtaken by the next one; ai-dynamo reports a deadlock
+// there.
 //
 // A run in which time cannot advance although work is left ends with an engine.DeadEnd.
 package fleet

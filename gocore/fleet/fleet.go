@@ -15,12 +15,12 @@ import (
 
 // Config describes a fleet.
 type Config struct {
-	// Pools are one pool of aggregated workers, or one of prefill workers and one of decode workers. Those have engines of
-	// one type and equal block sizes.
+	// Pools are one pool of aggregated workers, or one of prefill workers and one of decode workers. Those have engines
+	// of one type and equal block sizes.
 	Pools    []PoolConfig
 	Transfer handoff.Transfer // of KV from prefill to decode workers
-	// Imports lets requests to one pool bring prompts along that were computed outside the fleet (engine.Request.Pull). Its
-	// engines have to be Destinations.
+	// Imports lets requests to one pool bring prompts along that were computed outside the fleet (engine.Request.Pull).
+	// Its engines have to be Destinations.
 	Imports bool
 	// LimitMs is when the run ends at the latest: no pass starts later. +Inf for no limit.
 	LimitMs  float64
@@ -29,21 +29,21 @@ type Config struct {
 	// Watcher sees what every pass brings as it ends, so that no worker coasts; nil if nothing watches.
 	Watcher  Watcher
 	Requests int // that are known beforehand, with ids from 0
-	// Await returns when the clock has come to an instant of simulated time; nil for virtual time, in which nothing waits.
-	// An error ends the run.
+	// Await returns when the clock has come to an instant of simulated time; nil for virtual time, in which nothing
+	// waits. An error ends the run.
 	Await func(atMs float64) error
-	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic] then,
-	// and every engine an [engine.Reporter].
+	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic]
+	// then, and every engine an [engine.Reporter].
 	Planner planner.Planner
-	// Sampler is a planner that only records figures at ticks of its own and never changes the number of workers; nil for
-	// none.
+	// Sampler is a planner that only records figures at ticks of its own and never changes the number of workers; nil
+	// for none.
 	Sampler planner.Planner
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
 	// KVEventLagMs is how long after a change of a cache the routers learn of it; 0 for at once.
 	KVEventLagMs float64
-	// StopWhenStalled ends the run with [ErrStalled] at the first pass without effect, so that a caller that ran workers
-	// one by one can run all of them in one loop instead.
+	// StopWhenStalled ends the run with [ErrStalled] at the first pass without effect, so that a caller that ran
+	// workers one by one can run all of them in one loop instead.
 	StopWhenStalled bool
 }
 
@@ -95,8 +95,8 @@ type Fleet struct {
 	// keepers are the pools whose routers may keep requests.
 	keepers   []*Pool
 	idleTicks int // timers of routers in a row without any progress
-	// inOrder is set by pulls.go: at each instant all passes and transfers that end are handled before passes start, and
-	// prefill workers start theirs before decode workers.
+	// inOrder is set by pulls.go: at each instant all passes and transfers that end are handled before passes start,
+	// and prefill workers start theirs before decode workers.
 	inOrder bool
 
 	nowMs  float64
@@ -360,7 +360,8 @@ func (f *Fleet) endsNow() (event, bool) {
 	return top.Value, ok && top.AtMs == f.nowMs
 }
 
-// endNow ends the passes, or the transfers, that end now, in the order in which they began, until something else comes first.
+// endNow ends the passes, or the transfers, that end now, in the order in which they began, until something else comes
+// first.
 func (f *Fleet) endNow(transfers bool) (changed bool, err error) {
 	for {
 		e, ok := f.endsNow()

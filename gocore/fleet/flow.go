@@ -55,8 +55,8 @@ type action struct {
 	do handoff.Action
 }
 
-// rules make the ways of requests through two pools, by the rule of hand-offs that the engines of the pools name. The file of each
-// way adds its own.
+// rules make the ways of requests through two pools, by the rule of hand-offs that the engines of the pools name. The
+// file of each way adds its own.
 var rules = map[engine.Handoff]func(*Fleet) flow{}
 
 // newFlow returns the way of requests through the pools of a fleet.
@@ -88,7 +88,8 @@ type passage struct {
 }
 
 func (f *Fleet) pair(parallel bool) pair {
-	return pair{Fleet: f, prefill: f.pools[0], decode: f.pools[1], passages: make([]passage, f.Requests), parallel: parallel}
+	return pair{Fleet: f, prefill: f.pools[0], decode: f.pools[1], passages: make([]passage, f.Requests),
+		parallel: parallel}
 }
 
 // begin opens halves of a request that comes to the pools: its hand-off, its output, or both.
@@ -111,7 +112,8 @@ func (h *pair) done() bool { return h.unfinished == 0 }
 
 func (h *pair) emitter(id engine.RequestID) int { return int(h.passages[id].decode) }
 
-// route asks the router of a pool for a worker. What is to be done for the request is held back until a worker is active.
+// route asks the router of a pool for a worker. What is to be done for the request is held back until a worker is
+// active.
 func (h *pair) route(p *Pool, a action) error {
 	switch {
 	case !p.Serves():
@@ -218,7 +220,8 @@ func (p *Pool) release() error {
 	return nil
 }
 
-// show makes the end of a pass visible: what blocks it has stored and removed, if anything sees that, and what it means for requests.
+// show makes the end of a pass visible: what blocks it has stored and removed, if anything sees that, and what it means
+// for requests.
 func (f *Fleet) show(p *Pool, i int, pass *engine.Pass) error {
 	if (p.observes || f.Watcher != nil) && pass.KVEventsAtMs > pass.StartMs {
 		p.cacheChanged(i, pass.KVEvents)

@@ -77,8 +77,8 @@ type Hooks struct {
 	Shown func(i int, pass *engine.Pass) error
 	// PassResumed says more about the pass that stands for the rest of a coast.
 	PassResumed func(i int, pass *engine.Pass)
-	// CoastUntil returns until when passes of a coast may start, if untilMs is that without faults, and whether the worker
-	// may coast. CoastStarted returns the ends that remain.
+	// CoastUntil returns until when passes of a coast may start, if untilMs is that without faults, and whether the
+	// worker may coast. CoastStarted returns the ends that remain.
 	CoastUntil   func(i int, untilMs float64) (float64, bool)
 	CoastStarted func(i int, endsMs []float64) []float64
 	// CacheChanged has [Pool.Learn] tell the router what a worker has stored and removed, now or later.

@@ -73,7 +73,8 @@ func (m *imports) tryReserve(p *Pool, i int) (changed bool) {
 			return changed
 		}
 		changed = true
-		m.push(m.nowMs+m.Transfer.DelayMs(m.World.Request(room.ID).PromptTokens, room.MissingTokens), event{pool: transferEnd, index: int32(room.ID)})
+		m.push(m.nowMs+m.Transfer.DelayMs(m.World.Request(room.ID).PromptTokens, room.MissingTokens),
+			event{pool: transferEnd, index: int32(room.ID)})
 		m.moving[room.ID] = importing{i, m.pushed}
 	}
 }

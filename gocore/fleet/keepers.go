@@ -74,6 +74,7 @@ func (f *Fleet) tellKeepers() error {
 
 // keptForEver returns the error of a run that cannot end because a router lets requests wait.
 func (f *Fleet) keptForEver() error {
-	return fmt.Errorf("router: at %v ms it keeps %d requests although nothing else is going to happen: its choose has to return a worker for them, "+
+	return fmt.Errorf("router: at %v ms it keeps %d requests although nothing else is going to happen: its choose "+
+		"has to return a worker for them, "+
 		"or refuse them", f.nowMs, f.Kept())
 }

@@ -251,5 +251,6 @@ func (p *Pool) gauge(id int) planner.Gauge {
 		return planner.Gauge{Worker: id, Blocks: p.Args.NumGPUBlocks}
 	}
 	waiting, running, active := e.(engine.Reporter).Load()
-	return planner.Gauge{Worker: id, Waiting: waiting, Running: running, ActiveBlocks: active, Blocks: p.Args.NumGPUBlocks}
+	return planner.Gauge{Worker: id, Waiting: waiting, Running: running, ActiveBlocks: active,
+		Blocks: p.Args.NumGPUBlocks}
 }

@@ -12,8 +12,8 @@ import (
 type Watcher interface {
 	// PassEnded is called when a pass ends, before anything that follows from it.
 	PassEnded(p *Pool, i int, pass *engine.Pass)
-	// CacheChanged is called when a worker has stored blocks or removed some, of every pool and whatever its router wants
-	// to know.
+	// CacheChanged is called when a worker has stored blocks or removed some, of every pool and whatever its router
+	// wants to know.
 	CacheChanged(p *Pool, i int, events []kvcache.Event)
 	// Gone is called when nothing in the fleet knows a request any more: its id may be used again.
 	Gone(id engine.RequestID)
@@ -61,8 +61,8 @@ func (f *Fleet) Happen() error {
 	}
 }
 
-// Withdraw takes a request back that has come to the fleet and is not over. Nothing more that it does is seen, and [World.Over] is
-// not called. Its workers forget it as soon as they are idle.
+// Withdraw takes a request back that has come to the fleet and is not over. Nothing more that it does is seen, and
+// [World.Over] is not called. Its workers forget it as soon as they are idle.
 func (f *Fleet) Withdraw(id engine.RequestID) error {
 	f.withdrawn[id] = struct{}{}
 	return f.flow.recall(id, func(p *Pool, i int) { f.takeBack(p, i, id) })

@@ -18,8 +18,8 @@ type PoolConfig struct {
 	Router  router.Factory
 	// Setup returns what the engine of a worker gets besides its arguments.
 	Setup func(worker int) engine.Setup
-	// CoastWithBursts lets workers coast while they decode speculatively: how many tokens of a request came in each pass of a
-	// coast is not recorded.
+	// CoastWithBursts lets workers coast while they decode speculatively: how many tokens of a request came in each
+	// pass of a coast is not recorded.
 	CoastWithBursts bool
 }
 

@@ -52,7 +52,8 @@ func newPulls(f *Fleet) flow {
 	return &pulls{
 		pair: f.pair(f.Transfer.Unlimited), states: make([]pullState, f.Requests), lanes: map[lane]float64{},
 		later:   map[engine.RequestID]func(p *Pool, i int){},
-		blockMs: f.Transfer.BlockMs(f.Config.Pools[1].Args.BlockSize), delay: worker.RequestDelay(f.Config.Pools[0].Args),
+		blockMs: f.Transfer.BlockMs(f.Config.Pools[1].Args.BlockSize),
+		delay:   worker.RequestDelay(f.Config.Pools[0].Args),
 	}
 }
 
@@ -119,11 +120,13 @@ func (h *pulls) started(p *Pool, i int, pass *engine.Pass) error {
 	return h.released(pass.ReleasedAtStart)
 }
 
-// load begins to transfer a prompt to decode worker i. Between two workers, those that were asked for earlier come first.
+// load begins to transfer a prompt to decode worker i. Between two workers, those that were asked for earlier come
+// first.
 func (h *pulls) load(i int, l engine.Load) {
 	at, s := &h.passages[l.ID], &h.states[l.ID]
 	s.asked = true
-	if h.prefill.workers[at.prefill].Engine == nil || !s.keeps { // the request is over, and the worker has not heard of that
+	// the request is over, and the worker has not heard of that
+	if h.prefill.workers[at.prefill].Engine == nil || !s.keeps {
 		return
 	}
 	s.leased, at.due = false, none
@@ -320,21 +323,24 @@ func (h *pulls) idle(*Worker)     {}
 func (h *pulls) freed(*Pool, int) {}
 func (h *pulls) unblock() bool    { return false }
 
-// What faults do to hand-offs by the engines' own rules. The documentation of vLLM says what a worker does about one that is lost:
+// What faults do to hand-offs by the engines' own rules. The documentation of vLLM says what a worker does about one
+// that is lost:
 //
-//   - A load that fails ends its request (kv_load_failure_policy "fail", the default). So a lost prefill worker takes along prompts
-//     until their KV has arrived.
-//   - A prefill worker whose KV is never read keeps it until a lease runs out, which the decode worker extends from time to time.
+//   - A load that fails ends its request (kv_load_failure_policy "fail", the default). So a lost prefill worker takes
+//     along prompts until their KV has arrived.
+//   - A prefill worker whose KV is never read keeps it until a lease runs out, which the decode worker extends from
+//     time to time.
 
-// The lease of KV that is kept for a decode worker: how long it is at first, how often the decode worker extends it, and for how
-// long.
+// The lease of KV that is kept for a decode worker: how long it is at first, how often the decode worker extends it,
+// and for how long.
 const (
 	leaseMs    = 30_000
 	beatMs     = leaseMs / 6
 	extendedMs = leaseMs * 2 / 3
 )
 
-// needs reports whether a request ends if a worker is lost: its decode worker, or the prefill worker unless its KV has arrived.
+// needs reports whether a request ends if a worker is lost: its decode worker, or the prefill worker unless its KV has
+// arrived.
 func (h *pulls) needs(id engine.RequestID, p *Pool, i int) bool {
 	if at := &h.passages[id]; p == h.prefill {
 		return at.prefill == int32(i) && !h.states[id].landed
@@ -342,8 +348,9 @@ func (h *pulls) needs(id engine.RequestID, p *Pool, i int) bool {
 	return h.passages[id].decode == int32(i)
 }
 
-// abandon gives up a request whose prompt has been computed, and whose KV is not where it is needed. A decode worker that has not asked
-// for it yet tells the prefill worker; one that loads it goes on until it has it; one that is lost leaves a lease behind.
+// abandon gives up a request whose prompt has been computed, and whose KV is not where it is needed. A decode worker
+// that has not asked for it yet tells the prefill worker; one that loads it goes on until it has it; one that is lost
+// leaves a lease behind.
 func (h *pulls) abandon(id engine.RequestID) {
 	s := &h.states[id]
 	if s.landed {

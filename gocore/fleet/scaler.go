@@ -11,8 +11,8 @@ import (
 )
 
 // scaler has a planner decide on the pools of a run. It adds three steps to an instant: start-ups end after the passes
-// that end then; and once nothing else is left to do, drained workers go, and then comes the tick. Without a planner it has no
-// watchers, and nothing is due.
+// that end then; and once nothing else is left to do, drained workers go, and then comes the tick. Without a planner it
+// has no watchers, and nothing is due.
 type scaler struct {
 	fleet    *Fleet
 	planner  *watcher

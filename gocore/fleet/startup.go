@@ -36,6 +36,7 @@ func (s startUps) ms(id int) float64 {
 		return ms
 	}
 	variance := math.Log1p(s.cv * s.cv)
-	unit := distuv.LogNormal{Mu: -variance / 2, Sigma: math.Sqrt(variance), Src: rand.NewPCG(s.seed, s.stream+uint64(id))}
+	unit := distuv.LogNormal{Mu: -variance / 2, Sigma: math.Sqrt(variance),
+		Src: rand.NewPCG(s.seed, s.stream+uint64(id))}
 	return ms * unit.Rand()
 }

@@ -24,7 +24,8 @@ import (
 func (m *model) Submit(c *backend.Call) error {
 	m.waiting.Add(1)
 	m.calls.Add(1)
-	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request), endTokens: m.ends()}
+	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request),
+		endTokens: m.ends()}
 	if c.Request.DeadlineMs > 0 {
 		a.deadlineMs = m.frontend.nowMs() + c.Request.DeadlineMs
 	}
@@ -105,7 +106,8 @@ func (a *answering) run(ctx context.Context) {
 			return
 		}
 		var final *finalError
-		if errors.As(err, &final) || errors.Is(err, errRefused) || errors.Is(err, errNoWorkers) && a.model.choose() == nil {
+		if errors.As(err, &final) || errors.Is(err, errRefused) ||
+			errors.Is(err, errNoWorkers) && a.model.choose() == nil {
 			a.fail(err)
 			return
 		}
@@ -119,9 +121,11 @@ func (a *answering) run(ctx context.Context) {
 		} else {
 			a.failures++
 		}
-		a.frontend.config.Log.Debug("an attempt failed", "request", a.call.Request.ID, "tokens", len(a.got), "cause", err)
+		a.frontend.config.Log.Debug("an attempt failed", "request", a.call.Request.ID, "tokens", len(a.got), "cause",
+			err)
 		var last *lastError
-		if a.migrations > a.frontend.config.MigrationLimit || errors.As(err, &last) || a.failures > max(maxFailures, g.answer.size()) {
+		if a.migrations > a.frontend.config.MigrationLimit || errors.As(err, &last) ||
+			a.failures > max(maxFailures, g.answer.size()) {
 			a.fail(err)
 			return
 		}
@@ -143,7 +147,8 @@ func (a *answering) fail(err error) {
 	case errors.Is(err, plane.ErrOverloaded):
 		err = fmt.Errorf("the workers of %s have as many requests as they accept", a.model.name)
 	case errors.Is(err, io.ErrUnexpectedEOF) && len(a.got) > 0:
-		err = fmt.Errorf("the worker has broken the answer off after %d tokens, and --migration-limit is %d", len(a.got), a.frontend.config.MigrationLimit)
+		err = fmt.Errorf("the worker has broken the answer off after %d tokens, and --migration-limit is %d",
+			len(a.got), a.frontend.config.MigrationLimit)
 	}
 	a.call.Fail(deployment.Failure{Reason: err.Error(), Shutdown: true})
 }
@@ -166,7 +171,8 @@ func (a *answering) attempt(ctx context.Context, g *group) error {
 func (a *answering) routed() routing.Request {
 	r := &a.call.Request
 	return routing.Request{
-		Prompt: a.prompt, CacheSalt: r.CacheSalt, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant, DeadlineMs: a.deadlineMs,
+		Prompt: a.prompt, CacheSalt: r.CacheSalt, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant,
+		DeadlineMs: a.deadlineMs,
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 
 // exchange sends a request to the worker of a booking and reads its answer, which is stopped when ctx ends. A worker
 // that fails is avoided for a while.
-func (a *answering) exchange(ctx context.Context, b *booking, id string, request *wire.Request, read func(*plane.Answer) error) error {
+func (a *answering) exchange(ctx context.Context, b *booking, id string, request *wire.Request,
+	read func(*plane.Answer) error) error {
 	body, err := wire.EncodeRequest(wire.JSON, *request)
 	if err != nil {
 		return err

@@ -172,8 +172,8 @@ func (f *Frontend) hear(envelope events.Envelope, err error) {
 	}
 }
 
-// feed is what is heard of the cache of one rank. Events are numbered; if some are missing, the worker is asked for them, and those
-// that come meanwhile wait.
+// feed is what is heard of the cache of one rank. Events are numbered; if some are missing, the worker is asked for
+// them, and those that come meanwhile wait.
 type feed struct {
 	frontend *Frontend
 	worker   *worker
@@ -202,7 +202,8 @@ func (f *Frontend) openFeeds(w *worker) {
 	f.feedsMu.Lock()
 	defer f.feedsMu.Unlock()
 	for rank := range r.DataParallelSize {
-		f.feeds[w.key.id] = append(f.feeds[w.key.id], &feed{frontend: f, worker: w, rank: r.DataParallelStartRank + rank, recovers: r.EnableLocalIndexer})
+		f.feeds[w.key.id] = append(f.feeds[w.key.id],
+			&feed{frontend: f, worker: w, rank: r.DataParallelStartRank + rank, recovers: r.EnableLocalIndexer})
 	}
 }
 
@@ -210,7 +211,8 @@ func (f *Frontend) openFeeds(w *worker) {
 func (f *Frontend) dropFeeds(w *worker) {
 	f.feedsMu.Lock()
 	defer f.feedsMu.Unlock()
-	left := slices.DeleteFunc(f.feeds[w.key.id], func(d *feed) bool { return d.worker == w }) // another endpoint may have the same id
+	// another endpoint may have the same id
+	left := slices.DeleteFunc(f.feeds[w.key.id], func(d *feed) bool { return d.worker == w })
 	if f.feeds[w.key.id] = left; len(left) == 0 {
 		delete(f.feeds, w.key.id)
 	}
@@ -308,7 +310,8 @@ func (d *feed) ask() {
 				return
 			}
 			if err != nil {
-				d.frontend.config.Log.Debug("missed events cannot be had", "worker", discovery.Hex(d.worker.key.id), "cause", err)
+				d.frontend.config.Log.Debug("missed events cannot be had", "worker", discovery.Hex(d.worker.key.id),
+					"cause", err)
 			}
 			pause = time.Second
 		}

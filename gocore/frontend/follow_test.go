@@ -36,13 +36,15 @@ func (s *site) publisher(channels bool) *publishing {
 	w := s.worker(counting, likeOld(true))
 	id := w.store.InstanceID()
 	p, err := publish.Start(publish.Config{
-		WorkerID: id, Ranks: 1, KVEvents: true, BlockSize: 4, Host: "127.0.0.1", Endpoint: discovery.Endpoint{Namespace: "n", Component: "backend", Name: "generate"}, Log: silent,
+		WorkerID: id, Ranks: 1, KVEvents: true, BlockSize: 4, Host: "127.0.0.1",
+		Endpoint: discovery.Endpoint{Namespace: "n", Component: "backend", Name: "generate"}, Log: silent,
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(p.Close)
-	questions := plane.New(plane.Config{Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
+	questions := plane.New(plane.Config{Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize,
+		Log: silent, Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
 	tcp, err := questions.ListenTCP("127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)
@@ -130,14 +132,20 @@ func TestMissedEvents(t *testing.T) {
 		defer s.frontend.feedsMu.RUnlock()
 		return s.frontend.feeds[id][0]
 	}()
-	s.until("the first answer", func() bool { feed.mu.Lock(); defer feed.mu.Unlock(); return feed.complete && !feed.asking })
+	s.until("the first answer", func() bool {
+		feed.mu.Lock()
+		defer feed.mu.Unlock()
+		return feed.complete &&
+			!feed.asking
+	})
 	prompt := slices.Repeat([]uint32{7, 8, 9}, 8)
 	p.cache(prompt, 0)
 	p.cache(append(prompt, 1, 2, 3, 4), 6)
 	if n := s.known(prompt); n != 0 {
 		t.Fatalf("got %d tokens without having heard of them", n)
 	}
-	gap := events.RouterEvent{WorkerID: id, Event: events.CacheEvent{ID: 3, Data: events.Data{Removed: &events.Removed{BlockHashes: []uint64{1}}}}}
+	gap := events.RouterEvent{WorkerID: id,
+		Event: events.CacheEvent{ID: 3, Data: events.Data{Removed: &events.Removed{BlockHashes: []uint64{1}}}}}
 	s.until("that the worker has both events", func() bool {
 		feed.hear(gap)
 		return s.known(append(prompt, 1, 2, 3, 4)) == 28
@@ -147,10 +155,12 @@ func TestMissedEvents(t *testing.T) {
 
 // TestSharedSource: workers that publish at one place are heard once, as long as one of them is there.
 func TestSharedSource(t *testing.T) {
-	f := &Frontend{config: Config{Mode: routing.KV, Log: silent}, subscribed: map[source]*subscription{}, unheard: map[source]string{}}
+	f := &Frontend{config: Config{Mode: routing.KV, Log: silent}, subscribed: map[source]*subscription{},
+		unheard: map[source]string{}}
 	socket := discovery.ZMQ("tcp://127.0.0.1:1")
 	channel := func(publisher uint64, topic string, at discovery.Transport) discovery.Channel {
-		return discovery.Channel{Endpoint: discovery.Endpoint{Namespace: "n", Component: "backend"}, Topic: topic, Publisher: publisher, Transport: at}
+		return discovery.Channel{Endpoint: discovery.Endpoint{Namespace: "n", Component: "backend"}, Topic: topic,
+			Publisher: publisher, Transport: at}
 	}
 	first, second := channel(1, events.KVTopic, socket), channel(2, events.KVTopic, socket)
 	scoped := first // by the same publisher, for 1.6
@@ -160,7 +170,8 @@ func TestSharedSource(t *testing.T) {
 		channels      []discovery.Channel
 		heard, failed int
 	}{
-		{[]discovery.Channel{first, second, broker, channel(4, "kv_metrics", discovery.ZMQ("tcp://127.0.0.1:2"))}, 1, 1},
+		{[]discovery.Channel{first, second, broker, channel(4, "kv_metrics", discovery.ZMQ("tcp://127.0.0.1:2"))}, 1,
+			1},
 		{[]discovery.Channel{second, broker}, 1, 1},
 		{[]discovery.Channel{first, scoped}, 1, 0},
 		{nil, 0, 0},

@@ -27,7 +27,8 @@ type Records interface {
 // Config describes a frontend.
 type Config struct {
 	Records Records
-	// Interval is the time between two looks at the records. Changed, which may be nil, tells that they may have changed.
+	// Interval is the time between two looks at the records. Changed, which may be nil, tells that they may have
+	// changed.
 	Interval time.Duration
 	Changed  <-chan struct{}
 
@@ -50,8 +51,8 @@ type Config struct {
 	Tokenizer func(folder string) (tokens.Tokenizer, error)
 	Served    Served
 	Log       *slog.Logger
-	// Failed hears that a router outside of the program has failed, after which nothing can be answered. Nil for routers
-	// that are part of it.
+	// Failed hears that a router outside of the program has failed, after which nothing can be answered. Nil for
+	// routers that are part of it.
 	Failed func(error)
 }
 
@@ -107,7 +108,8 @@ func Start(c Config) *Frontend {
 	life, stop := context.WithCancel(context.Background())
 	f := &Frontend{
 		config: c, client: newClient(), started: time.Now(), life: life, stop: stop, done: make(chan struct{}),
-		opened: make(chan *tokenizer), models: map[string]*model{}, groups: map[groupKey]*group{}, workers: map[workerKey]*worker{},
+		opened: make(chan *tokenizer), models: map[string]*model{}, groups: map[groupKey]*group{},
+		workers: map[workerKey]*worker{},
 		refused: map[workerKey]string{}, subscribed: map[source]*subscription{}, unheard: map[source]string{},
 		feeds: map[uint64][]*feed{},
 	}

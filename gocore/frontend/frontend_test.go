@@ -95,7 +95,8 @@ func TestIdleTokenizers(t *testing.T) {
 	tk := tokenizers{known: map[string]*kept{}}
 	opened := 0
 	open := func() tokens.Tokenizer {
-		got, err := tk.open("/folder", "checksum", func(string) (tokens.Tokenizer, error) { opened++; return &closing{}, nil })
+		got, err := tk.open("/folder", "checksum",
+			func(string) (tokens.Tokenizer, error) { opened++; return &closing{}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +111,8 @@ func TestIdleTokenizers(t *testing.T) {
 		closed  int
 	}{
 		{used, 0, false, 0}, {used, 60, false, 0}, {unused, 60, false, 0}, {unused, 69, true, 0},
-		{unused, 71, false, 0}, {used, 72, false, 0}, {unused, 90, false, 0}, {unused, 100, false, 1}, {unused, 200, false, 0},
+		{unused, 71, false, 0}, {used, 72, false, 0}, {unused, 90, false, 0}, {unused, 100, false, 1},
+		{unused, 200, false, 0},
 	} {
 		if list := tk.unneeded(step.used, now.Add(step.minutes*time.Minute)); len(list) != step.closed {
 			t.Errorf("step %d: got %d to close, want %d", i, len(list), step.closed)
@@ -183,7 +185,11 @@ func TestLoads(t *testing.T) {
 	c, wake := s.ask([]uint32{1, 2, 3}, 2)
 	s.until("it waits", func() bool { return load().Waiting == 1 })
 	close(first)
-	s.until("it runs", func() bool { l := load(); return l.Running == 1 && l.Waiting == 0 && l.LookedUp == 3 && l.Reused == 2 })
+	s.until("it runs", func() bool {
+		l := load()
+		return l.Running == 1 && l.Waiting == 0 && l.LookedUp == 3 &&
+			l.Reused == 2
+	})
 	close(goOn)
 	s.end(c, wake)
 	s.until("it is over", func() bool { return load().Running == 0 })
@@ -204,7 +210,8 @@ func TestMigration(t *testing.T) {
 			s.worker(breaking(3))
 			s.found(3)
 			got, finish, failure := s.end(s.ask([]uint32{10}, 20))
-			if len(got) != 3*(limit+1) || finish != "" || failure == nil || !failure.Shutdown || !strings.Contains(failure.Reason, "migration-limit") {
+			if len(got) != 3*(limit+1) || finish != "" || failure == nil || !failure.Shutdown ||
+				!strings.Contains(failure.Reason, "migration-limit") {
 				t.Errorf("got %v, %q, %+v", got, finish, failure)
 			}
 			for i, token := range got {
@@ -300,7 +307,10 @@ func TestFailures(t *testing.T) {
 			reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishError, Error: "the engine is dead"}})
 			_ = reply.Finish()
 		}, "the engine is dead", true},
-		"refused": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) { _ = reply.Refuse("not today") }, "not today", true},
+		"refused": {func(_ context.Context, _ string, _ *wire.Request,
+			reply plane.Reply) {
+			_ = reply.Refuse("not today")
+		}, "not today", true},
 		"no room": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
 			_ = reply.Accept()
 			reply.Problem(wire.Problem{Message: "too many tokens", Type: "Overloaded", Code: 529})
@@ -439,10 +449,12 @@ func TestSplit(t *testing.T) {
 			if first, second := <-ids, <-ids; first != second {
 				t.Error("the workers know the request by different ids")
 			}
-			if bootstrap && (a.BootstrapInfo == nil || *a.BootstrapInfo.HandoffID != *b.BootstrapInfo.HandoffID || a.BootstrapInfo.Room != b.BootstrapInfo.Room || b.BootstrapInfo.Port != 7) {
+			if bootstrap && (a.BootstrapInfo == nil || *a.BootstrapInfo.HandoffID != *b.BootstrapInfo.HandoffID ||
+				a.BootstrapInfo.Room != b.BootstrapInfo.Room || b.BootstrapInfo.Port != 7) {
 				t.Errorf("got %+v and %+v", a.BootstrapInfo, b.BootstrapInfo)
 			}
-			if !bootstrap && (a.PrefillResult != nil || b.PrefillResult == nil || b.PrefillResult.DisaggregatedParams != "there") {
+			if !bootstrap && (a.PrefillResult != nil || b.PrefillResult == nil ||
+				b.PrefillResult.DisaggregatedParams != "there") {
 				t.Errorf("got %+v and %+v", a.PrefillResult, b.PrefillResult)
 			}
 		})
@@ -455,7 +467,8 @@ func TestSplitFails(t *testing.T) {
 	s.worker(func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
 		_ = reply.Refuse("no hand-offs today")
 	}, func(c *card.Card) {
-		c.WorkerType, c.RuntimeConfig.DisaggregatedEndpoint = card.Prefill, &card.DisaggregatedEndpoint{Host: "h", Port: 7}
+		c.WorkerType, c.RuntimeConfig.DisaggregatedEndpoint = card.Prefill,
+			&card.DisaggregatedEndpoint{Host: "h", Port: 7}
 	})
 	s.worker(func(ctx context.Context, _ string, _ *wire.Request, reply plane.Reply) {
 		_ = reply.Accept()

@@ -138,7 +138,8 @@ func (c *connections) cause(d *feed) string {
 	if d.recovers && !d.complete {
 		switch {
 		case d.transport == nil:
-			return "no record says where to ask for those before (worker_kv_query_source_ID or worker_kv_indexer_query_dpRANK)"
+			return "no record says where to ask for those before (worker_kv_query_source_ID or " +
+				"worker_kv_indexer_query_dpRANK)"
 		case d.failure != nil:
 			return fmt.Sprintf("asked for those before: %v", d.failure)
 		default:

@@ -43,7 +43,8 @@ func (f *Frontend) join(w *worker) error {
 	same.SourcePath = "" // cards of 1.3 have none
 	checksum := same.Checksum()
 	if other := g.checksums[c.WorkerType]; other != "" && other != checksum {
-		return fmt.Errorf("its card of model %s differs from that of the other %s workers in namespace %s", c.DisplayName, c.WorkerType, w.key.Namespace)
+		return fmt.Errorf("its card of model %s differs from that of the other %s workers in namespace %s",
+			c.DisplayName, c.WorkerType, w.key.Namespace)
 	}
 	g.checksums[c.WorkerType] = checksum
 	g.workers++
@@ -69,8 +70,9 @@ func (f *Frontend) group(c *card.Card, namespace string) *group {
 		g = &group{key: key, checksums: map[card.WorkerType]string{}}
 		config := routing.Config{
 			Mode: f.config.Mode, Rules: f.config.Rules, BlockSize: c.KVCacheBlockSize, Router: f.config.Router,
-			MaxNumBatchedTokens: c.RuntimeConfig.MaxNumBatchedTokens, Rule: f.config.Rule, Blocks: c.RuntimeConfig.TotalKVBlocks,
-			Name: c.DisplayName + " of " + namespace,
+			MaxNumBatchedTokens: c.RuntimeConfig.MaxNumBatchedTokens, Rule: f.config.Rule,
+			Blocks: c.RuntimeConfig.TotalKVBlocks,
+			Name:   c.DisplayName + " of " + namespace,
 		}
 		seed := f.made
 		f.made++
@@ -89,7 +91,8 @@ func (f *Frontend) group(c *card.Card, namespace string) *group {
 
 // needsPrefill reports whether workers serve requests only together with prefill workers.
 func needsPrefill(c *card.Card) bool {
-	return c.WorkerType == card.Decode && slices.ContainsFunc(c.Needs, func(all []card.WorkerType) bool { return slices.Contains(all, card.Prefill) })
+	return c.WorkerType == card.Decode &&
+		slices.ContainsFunc(c.Needs, func(all []card.WorkerType) bool { return slices.Contains(all, card.Prefill) })
 }
 
 // model is one model; it implements [backend.Backend].
@@ -272,7 +275,8 @@ func (f *Frontend) tokenizerOpened(t *tokenizer) {
 
 var errClosed = errors.New("the frontend is closed")
 
-func (t *tokenizers) open(folder, checksum string, open func(string) (tokens.Tokenizer, error)) (tokens.Tokenizer, error) {
+func (t *tokenizers) open(folder, checksum string, open func(string) (tokens.Tokenizer, error)) (tokens.Tokenizer,
+	error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known == nil {

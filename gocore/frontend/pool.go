@@ -30,7 +30,8 @@ type pool struct {
 }
 
 func newPool(f *Frontend, c routing.Config) *pool {
-	return &pool{frontend: f, routing: routing.New(c), workers: map[uint64]*worker{}, waiting: map[int32]chan routing.Choice{}}
+	return &pool{frontend: f, routing: routing.New(c), workers: map[uint64]*worker{},
+		waiting: map[int32]chan routing.Choice{}}
 }
 
 func (p *pool) size() int {
@@ -200,7 +201,8 @@ func (p *pool) loads(list []backend.Worker) []backend.Worker {
 	for _, w := range p.workers {
 		open, begun := int(w.load.open.Load()), int(w.load.begun.Load())
 		list = append(list, backend.Worker{
-			Name: w.name(), Waiting: max(0, open-begun), Running: begun, LookedUp: int(w.load.lookedUp.Load()), Reused: int(w.load.reused.Load()),
+			Name: w.name(), Waiting: max(0, open-begun), Running: begun, LookedUp: int(w.load.lookedUp.Load()),
+			Reused: int(w.load.reused.Load()),
 		})
 	}
 	return list

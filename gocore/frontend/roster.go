@@ -32,7 +32,8 @@ type roster struct {
 
 // readRoster reads all records. One that cannot be read is left out.
 func readRoster(records Records) (*roster, error) {
-	r := &roster{instances: map[workerKey]discovery.Instance{}, served: map[workerKey]discovery.Served{}, adapters: map[workerKey][]string{}}
+	r := &roster{instances: map[workerKey]discovery.Instance{}, served: map[workerKey]discovery.Served{},
+		adapters: map[workerKey][]string{}}
 	for _, bucket := range discovery.Buckets {
 		list, err := records.List(bucket)
 		if err != nil {
@@ -92,8 +93,9 @@ type worker struct {
 
 // load is what this frontend has sent to a worker.
 type load struct {
-	open, begun      atomic.Int64 // requests that it has; those that have tokens
-	lookedUp, reused atomic.Int64 // tokens of prompts that it has computed, and those that were cached, as far as that is known
+	open, begun atomic.Int64 // requests that it has; those that have tokens
+	// tokens of prompts that it has computed, and those that were cached, as far as that is known
+	lookedUp, reused atomic.Int64
 }
 
 // look reads the records and follows their changes. While they cannot be read, everything stays as it is.
@@ -159,14 +161,16 @@ func (f *Frontend) addWorker(key workerKey, r *roster) {
 	}
 	if err != nil {
 		if f.refused[key] != err.Error() {
-			f.config.Log.Warn("a worker is not used", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "cause", err)
+			f.config.Log.Warn("a worker is not used", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint,
+				"cause", err)
 		}
 		f.refused[key] = err.Error()
 		return
 	}
 	delete(f.refused, key)
 	f.workers[key] = w
-	f.config.Log.Info("a worker has come", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model", c.DisplayName, "kind", c.WorkerType)
+	f.config.Log.Info("a worker has come", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model",
+		c.DisplayName, "kind", c.WorkerType)
 }
 
 func (f *Frontend) removeWorker(key workerKey, w *worker) {
@@ -178,7 +182,8 @@ func (f *Frontend) removeWorker(key workerKey, w *worker) {
 	if w.group.workers == 0 { // those that come next may be of another kind
 		delete(f.groups, w.group.key)
 	}
-	f.config.Log.Info("a worker has gone", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model", w.card.DisplayName)
+	f.config.Log.Info("a worker has gone", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model",
+		w.card.DisplayName)
 }
 
 // findRecovery finds where missed events can be asked for: at the endpoint that the record of an event source names, or

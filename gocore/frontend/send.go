@@ -14,7 +14,8 @@ import (
 
 // newClient makes the client for workers that take requests as plain HTTP.
 func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024, IdleConnTimeout: 90 * time.Second, DisableCompression: true}}
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true}}
 }
 
 // reachable reports whether a transport is of a kind that requests can be sent over.
@@ -26,12 +27,14 @@ func reachable(transport map[string]string) bool {
 const subjectTimeout = 5 * time.Second
 
 // send sends a request over the plane that a record names, and waits until the worker accepts it.
-func (f *Frontend) send(ctx context.Context, transport map[string]string, id string, body []byte) (*plane.Answer, error) {
+func (f *Frontend) send(ctx context.Context, transport map[string]string, id string, body []byte) (*plane.Answer,
+	error) {
 	out := plane.Outgoing{ID: id, Codec: wire.JSON, Body: body}
 	if target := transport["tcp"]; target != "" {
 		address, path, found := strings.Cut(target, "/")
 		if !found {
-			return nil, fmt.Errorf("%w: transport tcp: got %q, want HOST:PORT/INSTANCE/ENDPOINT", plane.ErrUnreachable, target)
+			return nil, fmt.Errorf("%w: transport tcp: got %q, want HOST:PORT/INSTANCE/ENDPOINT", plane.ErrUnreachable,
+				target)
 		}
 		return f.config.Caller.Send(ctx, address, path, out)
 	}

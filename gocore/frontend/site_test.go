@@ -41,14 +41,16 @@ type site struct {
 
 func newSite(t *testing.T, change ...func(*Config)) *site {
 	t.Helper()
-	s := &site{t: t, registry: store.NewMemory(), limits: plane.StandardLimits, models: map[string]Model{}, adapters: map[string][]string{}}
+	s := &site{t: t, registry: store.NewMemory(), limits: plane.StandardLimits, models: map[string]Model{},
+		adapters: map[string][]string{}}
 	caller, err := plane.ListenForAnswers("127.0.0.1:0", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(caller.Close)
 	c := Config{
-		Records: s.registry.Open(), Interval: time.Millisecond, Caller: caller, Router: router.DefaultConfig(), Standard: 16,
+		Records: s.registry.Open(), Interval: time.Millisecond, Caller: caller, Router: router.DefaultConfig(),
+		Standard:  16,
 		Folder:    func(c *card.Card) (string, error) { return c.Folder("", "") },
 		Tokenizer: func(string) (tokens.Tokenizer, error) { return tokens.Bytes{}, nil },
 		Served:    s, Log: silent,
@@ -129,14 +131,16 @@ func (s *site) worker(h handler, change ...func(*card.Card)) *testWorker {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c, err := card.New(card.Model{Folder: folder, DisplayName: "tiny", BlockSize: 4, TotalKVBlocks: 1000, Ranks: 1, WorkerType: card.Aggregated})
+	c, err := card.New(card.Model{Folder: folder, DisplayName: "tiny", BlockSize: 4, TotalKVBlocks: 1000, Ranks: 1,
+		WorkerType: card.Aggregated})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	for _, apply := range change {
 		apply(&c)
 	}
-	p := plane.New(plane.Config{Limits: s.limits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
+	p := plane.New(plane.Config{Limits: s.limits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent,
+		Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
 	tcp, err := p.ListenTCP("127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)
@@ -152,10 +156,12 @@ func (s *site) worker(h handler, change ...func(*card.Card)) *testWorker {
 	}
 	id := w.store.InstanceID()
 	path := discovery.Hex(id) + "/generate"
-	p.Register(path, plane.Labels{Namespace: "n", Component: "backend", Endpoint: "generate", WorkerID: discovery.Hex(id)}, h)
+	p.Register(path, plane.Labels{Namespace: "n", Component: "backend", Endpoint: "generate",
+		WorkerID: discovery.Hex(id)}, h)
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Addr().Port))
 	for _, r := range []discovery.Record{
-		discovery.ModelRecord(e, id, c.JSON()), discovery.EndpointRecord(e, id, map[string]string{"tcp": at + "/" + path}, "cpu"),
+		discovery.ModelRecord(e, id, c.JSON()),
+		discovery.EndpointRecord(e, id, map[string]string{"tcp": at + "/" + path}, "cpu"),
 	} {
 		if err := w.store.Put(r); err != nil {
 			s.t.Fatal(err)

@@ -35,7 +35,8 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 		}
 		return a.decode(ctx, g, id, func(r *wire.Request) { r.PrefillResult = &wire.PrefillResult{DisaggregatedParams: params} })
 	}
-	info := &wire.Bootstrap{Host: meeting.Host, Port: uint16(meeting.Port), Room: room(first), HandoffID: &wire.HandoffID{UUID: uuid.New()}}
+	info := &wire.Bootstrap{Host: meeting.Host, Port: uint16(meeting.Port), Room: room(first),
+		HandoffID: &wire.HandoffID{UUID: uuid.New()}}
 	prefill.BootstrapInfo = info
 	together, stop := context.WithCancel(ctx)
 	defer stop()
@@ -58,7 +59,8 @@ const handoffGrace = 10 * time.Second
 // computeBeside has a prefill worker compute the prompt in another goroutine, until its error is there. If it fails it
 // calls stop: the decode worker would wait for a hand-off that does not come. When ctx ends, so does the prefill
 // worker's part, but after a complete answer it may end by itself.
-func (a *answering) computeBeside(ctx context.Context, stop func(), b *booking, id string, request *wire.Request) <-chan error {
+func (a *answering) computeBeside(ctx context.Context, stop func(), b *booking, id string,
+	request *wire.Request) <-chan error {
 	computed := make(chan error, 1)
 	own, stopOwn := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, guard.Func(func() {
@@ -114,7 +116,8 @@ func (a *answering) decode(ctx context.Context, g *group, id string, complete fu
 
 // compute has a prefill worker compute the prompt, and returns what the decode worker has to know. It ends with the
 // hand-off.
-func (a *answering) compute(ctx context.Context, b *booking, id string, request *wire.Request) (params string, err error) {
+func (a *answering) compute(ctx context.Context, b *booking, id string, request *wire.Request) (params string,
+	err error) {
 	err = a.exchange(ctx, b, id, request, func(answer *plane.Answer) (err error) {
 		params, err = computed(b, answer)
 		return err

@@ -19,7 +19,8 @@ func TestPanicReachesAllWatchers(t *testing.T) {
 	stopSecond := Watch(func(err error) { second <- err })
 	go Func(func() { panic("broken") })()
 	for _, failed := range []chan error{first, second} {
-		if err := <-failed; !strings.Contains(err.Error(), "internal: broken") || !strings.Contains(err.Error(), "guard_test.go") {
+		if err := <-failed; !strings.Contains(err.Error(), "internal: broken") ||
+			!strings.Contains(err.Error(), "guard_test.go") {
 			t.Errorf("got %v, want the cause and the stack", err)
 		}
 	}
@@ -96,7 +97,8 @@ func unguarded(t *testing.T, path string, found *int) (places []string) {
 		case *ast.GoStmt:
 			check(n.Pos(), n.Call.Fun)
 		case *ast.CallExpr:
-			if s, ok := n.Fun.(*ast.SelectorExpr); ok && len(n.Args) > 0 && (s.Sel.Name == "Go" || s.Sel.Name == "AfterFunc") {
+			if s, ok := n.Fun.(*ast.SelectorExpr); ok && len(n.Args) > 0 &&
+				(s.Sel.Name == "Go" || s.Sel.Name == "AfterFunc") {
 				check(n.Pos(), n.Args[len(n.Args)-1])
 			}
 		}

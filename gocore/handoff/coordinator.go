@@ -42,8 +42,8 @@ const (
 	SourceReleased
 	SourceCanceled      // or there was nothing to cancel
 	DestinationCanceled // or there was nothing to cancel
-	// Failed says that an action cannot be carried out, or that a deadline has passed; Canceled, that the request is not
-	// wanted any more. Neither answers an action.
+	// Failed says that an action cannot be carried out, or that a deadline has passed; Canceled, that the request is
+	// not wanted any more. Neither answers an action.
 	Failed
 	Canceled
 )

@@ -28,8 +28,9 @@ func TestCoordinator(t *testing.T) {
 		},
 		{
 			name: "repeated facts change nothing", order: SourceFirst,
-			facts: []Fact{SourceHeld, SourceHeld, DestinationReserved, SourceHeld, DestinationReserved, Transferred, Transferred},
-			want:  "submit, reserve, -, start transfer, -, -, activate, -",
+			facts: []Fact{SourceHeld, SourceHeld, DestinationReserved, SourceHeld, DestinationReserved, Transferred,
+				Transferred},
+			want: "submit, reserve, -, start transfer, -, -, activate, -",
 		},
 		{
 			name: "facts before their time are errors and change nothing", order: SourceFirst,
@@ -63,13 +64,15 @@ func TestCoordinator(t *testing.T) {
 		},
 		{
 			name: "canceled during the transfer, whose end comes too late", order: SourceFirst,
-			facts: []Fact{SourceHeld, DestinationReserved, Canceled, Transferred, SourceCanceled, Activated, DestinationCanceled},
-			want:  "submit, reserve, start transfer, cancel source, -, cancel destination, -, complete",
+			facts: []Fact{SourceHeld, DestinationReserved, Canceled, Transferred, SourceCanceled, Activated,
+				DestinationCanceled},
+			want: "submit, reserve, start transfer, cancel source, -, cancel destination, -, complete",
 		},
 		{
 			name: "canceled before the source is released", order: SourceFirst,
-			facts: []Fact{SourceHeld, DestinationReserved, Transferred, Activated, Canceled, SourceReleased, SourceCanceled, DestinationCanceled},
-			want:  "submit, reserve, start transfer, activate, release, cancel source, -, cancel destination, complete",
+			facts: []Fact{SourceHeld, DestinationReserved, Transferred, Activated, Canceled, SourceReleased,
+				SourceCanceled, DestinationCanceled},
+			want: "submit, reserve, start transfer, activate, release, cancel source, -, cancel destination, complete",
 		},
 		{
 			name: "failing twice is failing once", order: SourceFirst,
@@ -78,8 +81,9 @@ func TestCoordinator(t *testing.T) {
 		},
 		{
 			name: "answers to cancels that are not out yet do not count", order: SourceFirst,
-			facts: []Fact{SourceCanceled, SourceHeld, Canceled, DestinationCanceled, SourceCanceled, SourceCanceled, DestinationCanceled},
-			want:  "submit, error, reserve, cancel source, -, cancel destination, -, complete",
+			facts: []Fact{SourceCanceled, SourceHeld, Canceled, DestinationCanceled, SourceCanceled, SourceCanceled,
+				DestinationCanceled},
+			want: "submit, error, reserve, cancel source, -, cancel destination, -, complete",
 		},
 		{
 			name: "nothing happens after the end", order: SourceFirst,
@@ -229,9 +233,11 @@ func TestDelay(t *testing.T) {
 	}{
 		{"the whole prompt", Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 64, Mode: FullPrompt}, 128, 64, 2},
 		{"what is missing", Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 64, Mode: DestinationMissing}, 192, 64, 1},
-		{"in whole blocks", Transfer{BytesPerToken: 131072, BandwidthGBs: 64, Mode: DestinationMissing}, 1000, 1024, 2.0971520000000003},
+		{"in whole blocks", Transfer{BytesPerToken: 131072, BandwidthGBs: 64, Mode: DestinationMissing}, 1000, 1024,
+			2.0971520000000003},
 		{"without rounding", Transfer{BytesPerToken: 131072, BandwidthGBs: 64, Mode: FullPrompt}, 1000, 1024, 2.048},
-		{"nothing is missing", Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 64, Mode: DestinationMissing}, 128, 0, 0},
+		{"nothing is missing", Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 64, Mode: DestinationMissing}, 128, 0,
+			0},
 		{"no time", Transfer{}, 128, 128, 0},
 		{"no bytes", Transfer{BandwidthGBs: 64}, 128, 128, 0},
 		{"bandwidth 0 is no delay", Transfer{BytesPerToken: 1_000_000}, 128, 128, 0},

@@ -8,9 +8,9 @@ type Transfer struct {
 	BandwidthGBs float64
 	Mode         Mode
 
-	// MsPerBlock is how long a block takes, if it is greater than 0; else that follows from bytes and bandwidth. Unlimited
-	// lets any number of transfers run side by side between two workers, not one after the other. Both are for engines
-	// that load prompts by rules of their own.
+	// MsPerBlock is how long a block takes, if it is greater than 0; else that follows from bytes and bandwidth.
+	// Unlimited lets any number of transfers run side by side between two workers, not one after the other. Both are
+	// for engines that load prompts by rules of their own.
 	MsPerBlock float64
 	Unlimited  bool
 }

@@ -10,8 +10,8 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// sdk is the side of a run that talks to the AIC SDK: it opens the sessions that the run needs, estimates pools, and predicts
-// durations. Answers come from the caller of the run, see Monitor.Ask.
+// sdk is the side of a run that talks to the AIC SDK: it opens the sessions that the run needs, estimates pools, and
+// predicts durations. Answers come from the caller of the run, see Monitor.Ask.
 type sdk struct {
 	sessions *session.Set
 	models   []model
@@ -30,8 +30,8 @@ func newSDK(m *Monitor) *sdk {
 	return &sdk{sessions: session.NewSet(m.Ask)}
 }
 
-// withPool estimates the size of the KV pool if the engine arguments in option do not give it. One simulated engine may stand
-// for all attention data-parallel ranks, and has the blocks of all.
+// withPool estimates the size of the KV pool if the engine arguments in option do not give it. One simulated engine may
+// stand for all attention data-parallel ranks, and has the blocks of all.
 func (s *sdk) withPool(option string, args engineargs.Args) (engineargs.Args, error) {
 	return s.sessions.WithPool(option, args, args.SharingRanks())
 }
@@ -50,8 +50,8 @@ func (s *sdk) sizePools(d deployment) (deployment, error) {
 	return d, err
 }
 
-// sizeHost makes a tier of host memory whole that the user has described in bytes: the SDK knows those of a token. Where they only say
-// how many bytes have moved, nothing fails without them.
+// sizeHost makes a tier of host memory whole that the user has described in bytes: the SDK knows those of a token.
+// Where they only say how many bytes have moved, nothing fails without them.
 func (s *sdk) sizeHost(d deployment) (deployment, error) {
 	a := &d.args
 	if !a.HostCache.Asked() || a.HostCache.TokenBytes > 0 || a.AIC.Backend == "" {
@@ -69,7 +69,8 @@ func (s *sdk) sizeHost(d deployment) (deployment, error) {
 		return d, nil
 	case err == nil:
 		err = &strictjson.FieldError{
-			Field: "kv_bytes_per_token", Got: "nothing", Want: "the bytes of a token's KV, which the AIC SDK does not know of this model",
+			Field: "kv_bytes_per_token", Got: "nothing",
+			Want: "the bytes of a token's KV, which the AIC SDK does not know of this model",
 		}
 	}
 	return d, err
@@ -150,6 +151,7 @@ func (s *sdk) finalWarnings() []string {
 	if s.router == nil || s.router.failed == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("aic_perf_config: %d durations could not be predicted: such prompts count in full until they are computed; the first: %v",
+	return []string{fmt.Sprintf("aic_perf_config: %d durations could not be predicted: such prompts count in full "+
+		"until they are computed; the first: %v",
 		s.router.failed, s.router.failure)}
 }

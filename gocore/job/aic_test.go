@@ -96,7 +96,8 @@ func metric(t *testing.T, r *Result, key string) any {
 // TestAIC: passes last as long as the SDK says, the pool is as large, and the second run asks for no duration again.
 func TestAIC(t *testing.T) {
 	f := &fakeSDK{ms: tenAndTwo}
-	config := synthetic(withArgs("extra_engine_args", aicArgs(`,"aic_attention_dp_size":2,"gpu_memory_utilization":0.5`)) + `,"num_workers":3`)
+	config := synthetic(withArgs("extra_engine_args",
+		aicArgs(`,"aic_attention_dp_size":2,"gpu_memory_utilization":0.5`)) + `,"num_workers":3`)
 	result, err := f.run(config)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +105,8 @@ func TestAIC(t *testing.T) {
 	if ttft, itl := metric(t, result, "mean_ttft_ms"), metric(t, result, "mean_itl_ms"); ttft != 12.0 || itl != 2.0 {
 		t.Errorf("time to first token %v, gap %v, want 10 + 2 and 2", ttft, itl)
 	}
-	if got, want := metric(t, result, "timing_model"), "aic: m, h200_sxm, vllm 0.24.0, tp 1, attention dp 2"; got != want {
+	if got, want := metric(t, result, "timing_model"),
+		"aic: m, h200_sxm, vllm 0.24.0, tp 1, attention dp 2"; got != want {
 		t.Errorf("timing model %v, want %s", got, want)
 	}
 	if len(result.warnings) > 0 { // the timing model names the version
@@ -114,7 +116,8 @@ func TestAIC(t *testing.T) {
 		t.Errorf("opened %q, capacity %q", f.opened, f.capacity)
 	}
 	// A second decode at the next length asks for the one after it, too.
-	if want := [][]int{{0, 1, 8, 0}, {1, 1, 8, 0}, {1, 1, 9, 0}, {1, 1, 10, 0}}; !slices.EqualFunc(f.predicted, want, slices.Equal) {
+	if want := [][]int{{0, 1, 8, 0}, {1, 1, 8, 0}, {1, 1, 9, 0}, {1, 1, 10, 0}}; !slices.EqualFunc(f.predicted, want,
+		slices.Equal) {
 		t.Errorf("asked %v, want %v: three workers share the answers", f.predicted, want)
 	}
 }
@@ -146,7 +149,8 @@ func TestAICPools(t *testing.T) {
 		return f, result
 	}
 	f, result := run("", "")
-	if got := metric(t, result, "timing_model"); len(f.opened) != 1 || len(f.capacity) != 2 || got != "aic: m, h200_sxm, vllm 0.24.0, tp 1" {
+	if got := metric(t, result, "timing_model"); len(f.opened) != 1 || len(f.capacity) != 2 ||
+		got != "aic: m, h200_sxm, vllm 0.24.0, tp 1" {
 		t.Errorf("%d sessions, %d estimates, timing model %v", len(f.opened), len(f.capacity), got)
 	}
 	f, result = run(`,"num_gpu_blocks":100`, `,"num_gpu_blocks":100,"aic_tp_size":2`)
@@ -176,7 +180,8 @@ func TestRouterAsksAIC(t *testing.T) {
 	}
 	f = &fakeSDK{failure: "beyond the data"}
 	result, err = f.run(synthetic(routedByAIC + "," + perfConfig))
-	want := "aic_perf_config: 3 durations could not be predicted: such prompts count in full until they are computed; " +
+	want := "aic_perf_config: 3 durations could not be predicted: such prompts count in full until they are " +
+		"computed; " +
 		"the first: prefill of 1 requests with 8 new tokens after 0: beyond the data"
 	if err != nil || !slices.Contains(result.warnings, want) {
 		t.Errorf("got %v, warnings %q", err, result.warnings)
@@ -186,8 +191,10 @@ func TestRouterAsksAIC(t *testing.T) {
 // TestPrefillRouterAsksAIC: in front of decode workers there is nothing to ask.
 func TestPrefillRouterAsksAIC(t *testing.T) {
 	f := &fakeSDK{ms: tenAndTwo}
-	_, err := f.run(synthetic(`"router_mode":"kv_router","router_config":"{\"router_prefill_load_model\":\"aic\"}",` + perfConfig + "," +
-		withArgs("prefill_engine_args", `{"worker_type":"prefill"}`) + "," + withArgs("decode_engine_args", `{"worker_type":"decode"}`)))
+	_, err := f.run(synthetic(`"router_mode":"kv_router","router_config":"{\"router_prefill_load_model\":\"aic\"}",` +
+		perfConfig + "," +
+		withArgs("prefill_engine_args", `{"worker_type":"prefill"}`) + "," +
+		withArgs("decode_engine_args", `{"worker_type":"decode"}`)))
 	if want := [][]int{{0, 1, 8, 0}}; err != nil || !slices.EqualFunc(f.predicted, want, slices.Equal) {
 		t.Errorf("error %v, asked %v, want %v", err, f.predicted, want)
 	}
@@ -199,7 +206,8 @@ func TestEstimateDecidesRoutes(t *testing.T) {
 	trace := writeTrace(t, `{"timestamp":0,"input_length":5120,"output_length":2,"hash_ids":[1,2,3,4,5,6,7,8,9,10]}`+"\n"+
 		`{"timestamp":1,"input_length":512,"output_length":2,"hash_ids":[11]}`+"\n"+
 		`{"timestamp":10,"input_length":512,"output_length":2,"hash_ids":[12]}`+"\n")
-	config := strings.NewReplacer("TRACE", trace, `load_model\":\"aic\"`, `load_model\":\"aic\",\"router_track_active_blocks\":false`).
+	config := strings.NewReplacer("TRACE", trace, `load_model\":\"aic\"`,
+		`load_model\":\"aic\",\"router_track_active_blocks\":false`).
 		Replace(traced(routedByAIC + "," + perfConfig))
 	for want, msOf := range map[int]map[int]float64{
 		0: {5120: 5, 512: 1000},
@@ -219,26 +227,31 @@ func TestEstimateDecidesRoutes(t *testing.T) {
 
 func TestAICRefusals(t *testing.T) {
 	for _, c := range []struct{ config, refusal, want string }{
-		{synthetic(withArgs("extra_engine_args", aicArgs(""))), "aic_system: got \"x\", want one of a, b", `extra_engine_args: aic_system: got "x", want one of a, b`},
+		{synthetic(withArgs("extra_engine_args", aicArgs(""))), "aic_system: got \"x\", want one of a, b",
+			`extra_engine_args: aic_system: got "x", want one of a, b`},
 		{synthetic(routedByAIC + "," + perfConfig), "no SDK", `aic_perf_config: no SDK`},
 		{synthetic(routedByAIC), "", `router_config: router_prefill_load_model: got "aic", want aic_perf_config (aic_backend, aic_system, aic_model_path) with it`},
-		{synthetic(`"num_workers":2,"router_mode":"kv_router",` + perfConfig), "", `aic_perf_config: got "{\"aic_backend\":\"vllm\",`},
+		{synthetic(`"num_workers":2,"router_mode":"kv_router",` + perfConfig), "",
+			`aic_perf_config: got "{\"aic_backend\":\"vllm\",`},
 		{synthetic(perfConfig), "", `aic_perf_config: got "{\"aic_backend\":\"vllm\",`},
-		{synthetic(routedByAIC + `,"aic_perf_config":"{}"`), "", `aic_perf_config: aic_backend: got nothing, want a string that is not empty`},
+		{synthetic(routedByAIC + `,"aic_perf_config":"{}"`), "",
+			`aic_perf_config: aic_backend: got nothing, want a string that is not empty`},
 	} {
 		_, err := (&fakeSDK{refusal: c.refusal}).run(c.config)
 		if err == nil || Kind(err) != "usage" || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", c.config, err, c.want)
 		}
 	}
-	checkRefusal(t, synthetic(withArgs("extra_engine_args", aicArgs(""))), "extra_engine_args: AIC predictions come from Python", "usage")
+	checkRefusal(t, synthetic(withArgs("extra_engine_args", aicArgs(""))),
+		"extra_engine_args: AIC predictions come from Python", "usage")
 }
 
 // TestAICFails: what the SDK cannot predict ends a run that has begun.
 func TestAICFails(t *testing.T) {
 	config := synthetic(withArgs("extra_engine_args", aicArgs("")))
 	_, err := (&fakeSDK{failure: "beyond the data"}).run(config)
-	if want := "AIC: prefill of 1 requests with 8 new tokens after 0: beyond the data"; err == nil || Kind(err) != "failed" || err.Error() != want {
+	if want := "AIC: prefill of 1 requests with 8 new tokens after 0: beyond the data"; err == nil ||
+		Kind(err) != "failed" || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	for _, config := range []string{config, synthetic(routedByAIC + "," + perfConfig)} {
@@ -250,7 +263,8 @@ func TestAICFails(t *testing.T) {
 				}
 				return f.ask(question)
 			}})
-			if want := map[bool]string{true: "cancelled", false: "failed"}[cause == ErrCancelled]; err == nil || Kind(err) != want {
+			if want := map[bool]string{true: "cancelled", false: "failed"}[cause == ErrCancelled]; err == nil ||
+				Kind(err) != want {
 				t.Errorf("%v: got %v", cause, err)
 			}
 		}

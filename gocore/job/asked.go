@@ -15,7 +15,8 @@ func checkAsked(o *strictjson.Object) error {
 		return nil
 	}
 	if o.Given("router_mode") {
-		return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"), Want: "it left out with router " + o.Shown("router")}
+		return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"),
+			Want: "it left out with router " + o.Shown("router")}
 	}
 	if mode := routerMode(o); !mode.Asks || !o.Given("router_config") {
 		return nil

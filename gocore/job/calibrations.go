@@ -18,9 +18,10 @@ type calibrationView struct {
 	Knobs map[string]float64 `json:"knobs,omitempty"`
 }
 
-// Calibrations says by what calibrations choose for engines, and what they choose. config is a JSON object with engines, a list
-// of engine arguments, and profile, the text of a profile, "auto" for the shipped one, "" for none. The result is a JSON list with the
-// names engine, timing, scheduler, system, model, precision, version, tp, family, entry, level and knobs for each engine. Errors have a Kind, as those of Run.
+// Calibrations says by what calibrations choose for engines, and what they choose. config is a JSON object with
+// engines, a list of engine arguments, and profile, the text of a profile, "auto" for the shipped one, "" for none. The
+// result is a JSON list with the names engine, timing, scheduler, system, model, precision, version, tp, family, entry,
+// level and knobs for each engine. Errors have a Kind, as those of Run.
 func Calibrations(config string) (text string, err error) {
 	var given struct {
 		Engines []json.RawMessage `json:"engines"`
@@ -56,8 +57,8 @@ func Calibrations(config string) (text string, err error) {
 	return string(found), err
 }
 
-// ShippedCalibrations returns entries of the shipped profile, as a JSON list without their knobs: those of a level and a source of
-// durations. config is a JSON object with these, level and timing.
+// ShippedCalibrations returns entries of the shipped profile, as a JSON list without their knobs: those of a level and
+// a source of durations. config is a JSON object with these, level and timing.
 func ShippedCalibrations(config string) (text string, err error) {
 	var of struct {
 		Level  string `json:"level"`

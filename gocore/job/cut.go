@@ -34,5 +34,6 @@ func cutWarning(args engineargs.Args, w *workload.Workload) string {
 	if args.MaxModelLen > 0 {
 		room = fmt.Sprintf("max_model_len %d leaves", args.MaxModelLen)
 	}
-	return fmt.Sprintf("%d of %d requests ask for more tokens than %s, and get fewer: %s", cut, w.Len(), room, strings.Join(names, "; "))
+	return fmt.Sprintf("%d of %d requests ask for more tokens than %s, and get fewer: %s", cut, w.Len(), room,
+		strings.Join(names, "; "))
 }

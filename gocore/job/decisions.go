@@ -107,7 +107,8 @@ type pins map[int32]int
 // loadDecisions reads which workers the turns must go to, for each stage. A row without one leaves that choice free,
 // and is counted in free if it names no worker at all. If workers come and go, there may be more of them than the
 // stages say.
-func loadDecisions(path string, w *workload.Workload, stages []*router.Options, comeAndGo bool) (all []pins, free int, err error) {
+func loadDecisions(path string, w *workload.Workload, stages []*router.Options, comeAndGo bool) (all []pins, free int,
+	err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, fmt.Errorf("%s: %w", spelling.Path(path), fs.ErrNotExist)
@@ -149,13 +150,15 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options, 
 		return nil, 0, fmt.Errorf("%s: %w", spelling.Path(path), err)
 	}
 	if free == len(seen) {
-		return nil, 0, fmt.Errorf("%s: got no row that names a worker, want trace_row and decode_worker_idx or, of two pools, prefill_worker_idx", spelling.Path(path))
+		return nil, 0, fmt.Errorf("%s: got no row that names a worker, want trace_row and decode_worker_idx or, of "+
+			"two pools, prefill_worker_idx", spelling.Path(path))
 	}
 	return all, free, nil
 }
 
 // pinTurn reads a line that is not blank; pinned tells whether it names a worker. workers is how many each stage has.
-func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32, workers []int) (pinned bool, err error) {
+func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32, workers []int) (pinned bool,
+	err error) {
 	var row pinRow
 	if err := jsonv2.Unmarshal(line, &row); err != nil {
 		return false, malformed(err)
@@ -173,7 +176,8 @@ func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32
 	seen[turn] = true
 	decode := len(workers) - 1
 	if decode == 0 && row.PrefillWorkerIdx != nil {
-		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: this run has no prefill workers", *row.PrefillWorkerIdx)
+		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: this run has no prefill workers",
+			*row.PrefillWorkerIdx)
 	}
 	if err := all[0].add(turn, "prefill_worker_idx", row.PrefillWorkerIdx, workers[0]); err != nil {
 		return false, err

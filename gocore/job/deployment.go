@@ -57,7 +57,8 @@ func parseDeployment(o *strictjson.Object) (deployment, []string, error) {
 		args, used := d.pools()[name]
 		if used && args.TimingModel != engineargs.Default().TimingModel {
 			return d, nil, &strictjson.FieldError{
-				Field: "timing_model", Got: o.Shown("timing_model"), Want: "it left out, as " + name + " choose the timing model " + args.TimingModel,
+				Field: "timing_model", Got: o.Shown("timing_model"),
+				Want: "it left out, as " + name + " choose the timing model " + args.TimingModel,
 			}
 		}
 	}
@@ -147,7 +148,8 @@ func checkPair(prefill, decode engineargs.Args) error {
 		return wrong("decode_engine_args: worker_type", decode.Role, "decode")
 	}
 	if differ := deploy.Differ(prefill, decode); differ != nil {
-		return wrong("decode_engine_args: "+differ.Argument, differ.Decode, "the same as in prefill_engine_args, "+differ.Prefill)
+		return wrong("decode_engine_args: "+differ.Argument, differ.Decode,
+			"the same as in prefill_engine_args, "+differ.Prefill)
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func TestRemoveDrafts(t *testing.T) {
 		t.Errorf("a new file: %v", err)
 	}
 	drafts.over = false
-	if err := writeWhole(path, func(io.Writer) error { return nil }); err != nil || len(files(t, folder)) != 1 || len(drafts.names) != 0 {
+	if err := writeWhole(path, func(io.Writer) error { return nil }); err != nil || len(files(t, folder)) != 1 ||
+		len(drafts.names) != 0 {
 		t.Errorf("got %v, %v, %v", err, files(t, folder), drafts.names)
 	}
 }

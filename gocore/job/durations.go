@@ -21,17 +21,19 @@ type durations struct {
 	Backend        string `json:"backend,omitempty"`
 	BackendVersion string `json:"backend_version,omitempty"`
 	Release        string `json:"aic_release,omitempty"`
-	// Profile is the file or folder with measured durations, without the folders that it is in: they differ between machines
-	// that share a sweep.
+	// Profile is the file or folder with measured durations, without the folders that it is in: they differ between
+	// machines that share a sweep.
 	Profile string `json:"profile,omitempty"`
-	// Experts says, of ranks in lockstep, for whose tokens a pass computes expert layers: "all_ranks", or "slowest_rank" if the
-	// timing model cannot tell those layers apart.
-	Experts     string             `json:"experts,omitempty"`
-	Speedup     []float64          `json:"speedup,omitempty"` // by what prefill and decode parts are divided; not if by nothing
-	Knobs       bool               `json:"knobs,omitempty"`   // some are set that no calibration has set
+	// Experts says, of ranks in lockstep, for whose tokens a pass computes expert layers: "all_ranks", or
+	// "slowest_rank" if the timing model cannot tell those layers apart.
+	Experts string `json:"experts,omitempty"`
+	// by what prefill and decode parts are divided; not if by nothing
+	Speedup     []float64          `json:"speedup,omitempty"`
+	Knobs       bool               `json:"knobs,omitempty"` // some are set that no calibration has set
 	Calibration *usedCalibration   `json:"calibration,omitempty"`
 	Error       *calibration.Error `json:"measured_error,omitempty"`
-	// Expected is where 80 % of measurements of such a deployment are to be expected, or of its nearest kin that was measured.
+	// Expected is where 80 % of measurements of such a deployment are to be expected, or of its nearest kin that was
+	// measured.
 	Expected *calibration.Expected `json:"expected,omitempty"`
 	// Link is between prefill workers and decode workers.
 	Link *link `json:"hand_offs,omitempty"`
@@ -123,7 +125,8 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		d.Error = nil
 	}
 	// Ranks in lockstep were never compared with measurements.
-	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs && d.Speedup == nil && !ranks {
+	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs &&
+		d.Speedup == nil && !ranks {
 		d.Error = calibration.MeasuredError(described, shipped)
 		d.Expected = calibration.Expect(described, shipped)
 	}

@@ -15,7 +15,8 @@ import (
 // faultOptions are the options that make a run one with faults; others say how requests take them.
 var faultOptions = []string{"faults", "client_timeout_ms", "hedge_after_ms"}
 
-// parseFaults reads the script of faults and what frontends and clients do about them. It returns nil if nothing goes wrong.
+// parseFaults reads the script of faults and what frontends and clients do about them. It returns nil if nothing goes
+// wrong.
 func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error) {
 	first := slices.IndexFunc(faultOptions, o.Given)
 	if first < 0 {
@@ -23,13 +24,15 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	}
 	if d.args.HostCache.Shared {
 		return nil, &strictjson.FieldError{
-			Field: "host_cache.shared", Got: "true", Want: "false with " + faultOptions[first] + ": what becomes of copies of a lost worker is not known",
+			Field: "host_cache.shared", Got: "true",
+			Want: "false with " + faultOptions[first] + ": what becomes of copies of a lost worker is not known",
 		}
 	}
 	if blocks := d.args.HostCache.Storage.Blocks; blocks > 0 {
 		return nil, &strictjson.FieldError{
 			Field: "host_cache.storage_blocks", Got: fmt.Sprint(blocks),
-			Want: "it left out with " + faultOptions[first] + ": what becomes of transfers of a lost worker is not known",
+			Want: "it left out with " + faultOptions[first] +
+				": what becomes of transfers of a lost worker is not known",
 		}
 	}
 	script, err := faults.Parse(o.Text("faults"), faults.Layout{
@@ -66,7 +69,9 @@ func atRate(script []faults.Fault, rate float64) ([]faults.Fault, error) {
 	for i := range script {
 		f := &script[i]
 		if f.MTBFMs > 0 && f.MTBFMs/rate < faults.ShortestMTBFMs {
-			return nil, &strictjson.FieldError{Field: "fault_rate", Got: fmt.Sprint(rate), Want: fmt.Sprintf("at most %v, so that a fault with mtbf_s %v happens once in %v ms at most", f.MTBFMs/faults.ShortestMTBFMs, f.MTBFMs/1000, faults.ShortestMTBFMs)}
+			return nil, &strictjson.FieldError{Field: "fault_rate", Got: fmt.Sprint(rate),
+				Want: fmt.Sprintf("at most %v, so that a fault with mtbf_s %v happens once in %v ms at most",
+					f.MTBFMs/faults.ShortestMTBFMs, f.MTBFMs/1000, faults.ShortestMTBFMs)}
 		}
 		f.MTBFMs /= rate
 	}
@@ -88,7 +93,8 @@ func (s *Spec) faultsUnheard() (warnings []string) {
 	}
 	for _, kind := range []faults.Kind{faults.EventsLost, faults.RouterStale} {
 		if s.scripted(func(f *faults.Fault) bool { return f.Kind == kind }) {
-			warnings = append(warnings, fmt.Sprintf("faults of kind %s have no effect with router_mode %s, which does not hear of caches", kind, mode.Name))
+			warnings = append(warnings, fmt.Sprintf("faults of kind %s have no effect with router_mode %s, which "+
+				"does not hear of caches", kind, mode.Name))
 		}
 	}
 	return warnings
@@ -120,7 +126,8 @@ type faultReport struct {
 }
 
 // faultKeys are the keys of numbers of a faultReport.
-var faultKeys = []string{"failed_requests", "migrated_requests", "migrations", "retried_requests", "retries", "client_timeouts",
+var faultKeys = []string{"failed_requests", "migrated_requests", "migrations", "retried_requests", "retries",
+	"client_timeouts",
 	"hedges", "recomputed_tokens", "lost_output_tokens", "availability"}
 
 // faultEvent is a fault that happened. Numbers that do not exist are null.
@@ -165,7 +172,8 @@ func (r *run) reportFaults(e ended) *faultReport {
 		f.Events = append(f.Events, faultEvent{
 			Kind: v.Kind, Pool: v.Pool, Workers: v.Workers, AtMs: v.AtMs, UntilMs: finite(v.UntilMs),
 			Hit: v.Hit, Refused: v.Refused, Migrated: v.Migrated, Retried: v.Retried, Failed: v.Failed,
-			Before: finite(g.BeforeRPS), During: finite(g.DuringRPS), After: finite(g.AfterRPS), Recovery: finite(g.RecoveryMs),
+			Before: finite(g.BeforeRPS), During: finite(g.DuringRPS), After: finite(g.AfterRPS),
+			Recovery: finite(g.RecoveryMs),
 		})
 	}
 	return f

@@ -26,8 +26,8 @@ type Foresight struct {
 // Facts are what is known of one run. If Error is not "", the run would be refused and the rest is empty.
 type Facts struct {
 	Error string `json:"error,omitempty"`
-	// Identity is the SHA-256 of the arguments after defaults and of the bytes of all input files. Two runs with the same
-	// identity write the same report, unless the core or the AIC SDK has changed.
+	// Identity is the SHA-256 of the arguments after defaults and of the bytes of all input files. Two runs with the
+	// same identity write the same report, unless the core or the AIC SDK has changed.
 	Identity string `json:"identity"`
 	// Arguments are those of the run after defaults, as in the provenance of its report.
 	Arguments map[string]any `json:"arguments"`
@@ -95,9 +95,11 @@ func foresee(config string, m *Monitor, hashes map[string]string) (Facts, error)
 	}
 	d := s.deployment
 	facts := Facts{
-		AIC:        s.routing.session.Backend != "" || d.anyPool(func(a engineargs.Args) bool { return a.AIC.Backend != "" }),
+		AIC: s.routing.session.Backend != "" ||
+			d.anyPool(func(a engineargs.Args) bool { return a.AIC.Backend != "" }),
 		DecodeGPUs: d.workers * d.args.GPUsPerWorker,
-		Drawn:      d.drawsStartUps() || s.synthetic && (s.generated.Draws() || s.generated.Arrivals.Draws()) || s.drawsFaults(),
+		Drawn: d.drawsStartUps() || s.synthetic && (s.generated.Draws() || s.generated.Arrivals.Draws()) ||
+			s.drawsFaults(),
 	}
 	if d.disaggregated {
 		facts.PrefillGPUs = d.prefillWorkers * d.prefill.GPUsPerWorker

@@ -37,14 +37,17 @@ func TestForesee(t *testing.T) {
 	if !slices.Contains(found.Keys, "goodput_request_throughput_rps") || !slices.Contains(found.Keys, "p99_ttft_ms") {
 		t.Errorf("keys: got %v", found.Keys)
 	}
-	plain, filled, small, wrong, online, pools := found.Runs[0], found.Runs[1], found.Runs[2], found.Runs[3], found.Runs[4], found.Runs[5]
+	plain, filled, small, wrong, online, pools := found.Runs[0], found.Runs[1], found.Runs[2], found.Runs[3],
+		found.Runs[4], found.Runs[5]
 	if plain.Identity == "" || plain.Identity != filled.Identity || plain.Identity == small.Identity {
-		t.Errorf("identities: %q, with defaults written out %q, another run %q", plain.Identity, filled.Identity, small.Identity)
+		t.Errorf("identities: %q, with defaults written out %q, another run %q", plain.Identity, filled.Identity,
+			small.Identity)
 	}
 	if plain.ArrivalRPS == nil || *plain.ArrivalRPS != 100 || plain.Drawn || plain.Misfit != "" || plain.Requests != 8 {
 		t.Errorf("got %+v", plain)
 	}
-	if small.DecodeGPUs != 12 || !strings.Contains(small.Misfit, "a prompt of 6500 tokens is larger than the KV pool, 100 blocks of 64") {
+	if small.DecodeGPUs != 12 || !strings.Contains(small.Misfit,
+		"a prompt of 6500 tokens is larger than the KV pool, 100 blocks of 64") {
 		t.Errorf("got %+v", small)
 	}
 	if !strings.HasPrefix(wrong.Error, "num_workers: got 0") || !strings.HasPrefix(online.Error, "replay_mode") {

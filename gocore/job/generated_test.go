@@ -34,8 +34,10 @@ type optionRow struct {
 
 func rowOf(o option) optionRow {
 	r := optionRow{
-		Row: fieldtable.Of(o.Field), Kind: o.kind, Takes: o.takes, Parameter: o.doc != "", Positional: o.positional, Instead: o.instead,
-		Flag: o.flag, Group: o.group, Metavar: o.metavar, Help: o.help, Strict: o.strict, Reads: o.reads, Writes: o.writes,
+		Row: fieldtable.Of(o.Field), Kind: o.kind, Takes: o.takes, Parameter: o.doc != "", Positional: o.positional,
+		Instead: o.instead,
+		Flag:    o.flag, Group: o.group, Metavar: o.metavar, Help: o.help, Strict: o.strict, Reads: o.reads,
+		Writes: o.writes,
 	}
 	if r.Help == "" {
 		return r
@@ -67,7 +69,8 @@ func TestGeneratedTable(t *testing.T) {
 		}
 		lines = append(lines, "    "+strings.TrimSpace(line.String()))
 	}
-	fieldtable.Keep(t, "../../python/dynamo/_core/run_options_generated.json", "{\n  \"fields\": [\n"+strings.Join(lines, ",\n")+"\n  ]\n}\n")
+	fieldtable.Keep(t, "../../python/dynamo/_core/run_options_generated.json",
+		"{\n  \"fields\": [\n"+strings.Join(lines, ",\n")+"\n  ]\n}\n")
 }
 
 const apiModule = "../../python/dynamo/replay/api.py"
@@ -106,10 +109,12 @@ func pythonFunctions() string {
 			out.WriteString(fieldtable.Literal(fieldtable.Camel(o.Name), enum.Choices))
 		}
 	}
-	out.WriteString("\n\n@newer.words\ndef run_trace_replay(\n" + parameters(kindTrace) + traceDoc(documented(kindTrace)) + call(kindTrace, names(kindTrace)))
+	out.WriteString("\n\n@newer.words\ndef run_trace_replay(\n" + parameters(kindTrace) +
+		traceDoc(documented(kindTrace)) + call(kindTrace, names(kindTrace)))
 	shared := slices.DeleteFunc(documented(""), func(o option) bool { return o.kind != "" })
 	own := slices.DeleteFunc(documented(kindSynthetic), func(o option) bool { return o.kind == "" })
-	out.WriteString("\n\n@newer.words\ndef run_synthetic_trace_replay(\n" + parameters(kindSynthetic) + syntheticDoc(shared, own) + call(kindSynthetic, names(kindSynthetic)))
+	out.WriteString("\n\n@newer.words\ndef run_synthetic_trace_replay(\n" + parameters(kindSynthetic) +
+		syntheticDoc(shared, own) + call(kindSynthetic, names(kindSynthetic)))
 	out.WriteString("\n\n@newer.words\ndef run_mocker_trace_replay(\n")
 	for _, name := range mockerParameters {
 		out.WriteString(parameter(options[slices.IndexFunc(options, func(o option) bool { return o.Name == name })]))
@@ -166,8 +171,11 @@ func parameter(o option) string {
 // hint returns the Python type of a parameter.
 func hint(o option) string {
 	if known, ok := map[taken]string{
-		takesPath: "Path", takesPaths: "Path | Sequence[Path] | Workload", takesLengths: "int | str", takesEngineArgs: "EngineArgs",
-		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path", takesPlanner: "Planner", takesAutoscaler: "Autoscaler", takesFaults: "Faults", takesTelemetry: "TelemetryOptions", takesRouter: "Router | Sequence[Router] | str",
+		takesPath: "Path", takesPaths: "Path | Sequence[Path] | Workload", takesLengths: "int | str",
+		takesEngineArgs:   "EngineArgs",
+		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path",
+		takesPlanner: "Planner", takesAutoscaler: "Autoscaler", takesFaults: "Faults",
+		takesTelemetry: "TelemetryOptions", takesRouter: "Router | Sequence[Router] | str",
 		takesTimingModel: "TimingModel | str", takesPolicy: "SchedulerPolicy | str",
 	}[o.takes]; ok {
 		return known
@@ -217,7 +225,8 @@ func traceDoc(parameters []option) string {
 `
 }
 
-const progressDoc = "Called about twenty times a second during the run and once at its end, in the calling thread, with a ``Progress``: " +
+const progressDoc = "Called about twenty times a second during the run and once at its end, in the calling thread, " +
+	"with a ``Progress``: " +
 	"``phase``, ``simulated_ms``, and requests ``done`` of ``total``. An exception that it raises stops the run."
 
 func syntheticDoc(shared, own []option) string {
@@ -236,5 +245,6 @@ func syntheticDoc(shared, own []option) string {
 `
 }
 
-const mockerDoc = ") -> Report:\n    \"\"\"``run_trace_replay`` as ``dynamo.mocker`` has it: offline, with one pool, arguments also by position.\n\n" +
+const mockerDoc = ") -> Report:\n    \"\"\"``run_trace_replay`` as ``dynamo.mocker`` has it: offline, with one pool, " +
+	"arguments also by position.\n\n" +
 	"    Args, result and exceptions: see ``run_trace_replay``.\n    \"\"\"\n"

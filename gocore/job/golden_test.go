@@ -75,7 +75,8 @@ func table(t *testing.T, r *Result) string {
 	if err := r.rows.WriteJSONL(&text); err != nil {
 		t.Fatal(err)
 	}
-	shown := []string{"session_id", "turn_index", "decode_worker_idx", "arrival_time_ms", "first_admit_ms", "first_token_ms",
+	shown := []string{"session_id", "turn_index", "decode_worker_idx", "arrival_time_ms", "first_admit_ms",
+		"first_token_ms",
 		"last_token_ms", "input_length", "output_length", "reused_input_tokens", "terminal_status"}
 	heads := []string{"session", "turn", "worker", "arrival", "admit", "first", "last", "in", "out", "reused", "status"}
 	var out strings.Builder

@@ -23,7 +23,8 @@ func withConcurrency(_ *strictjson.Object, s *Spec) string {
 }
 
 func withEvenArrivals(_ *strictjson.Object, s *Spec) string {
-	return because(s.synthetic && s.concurrency == 0 && !s.generated.Arrivals.Draws(), "with arrivals that are not drawn")
+	return because(s.synthetic && s.concurrency == 0 && !s.generated.Arrivals.Draws(),
+		"with arrivals that are not drawn")
 }
 
 // withoutPolicyFile always holds: the option selects a profile of a router policy file, and runs with one are refused.

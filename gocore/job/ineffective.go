@@ -29,7 +29,8 @@ func unusedOptions(o *strictjson.Object, s *Spec) (warnings []string) {
 	if args := s.deployment.args; !args.PrefixCaching && args.Eviction == engineargs.LRU {
 		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
-	if mode := s.routing.Mode; !mode.Configured && s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
+	if mode := s.routing.Mode; !mode.Configured &&
+		s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
 		warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode "+mode.Name)
 	}
 	return append(warnings, s.faultsUnheard()...)
@@ -38,7 +39,8 @@ func unusedOptions(o *strictjson.Object, s *Spec) (warnings []string) {
 // unusedSeed returns a warning that the seed has no effect because nothing is drawn from it, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
 	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0 && !o.Given("arrival_seed")
-	if s.routing.Mode.Configured || s.routing.Mode.Draws || drawn || s.drawsFaults() || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
+	if s.routing.Mode.Configured || s.routing.Mode.Draws || drawn || s.drawsFaults() || s.deployment.drawsStartUps() ||
+		!s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
 		return ""
 	}
 	because := "with router_mode " + s.routing.Mode.Name
@@ -59,7 +61,8 @@ func (r *run) ineffective() []string {
 		if r.deployment.anyPool(func(a engineargs.Args) bool {
 			return !worker.Traits(a).BoundsBatches && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
 		}) {
-			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode "+mode.Name)
+			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type "+
+				"sglang and router_mode "+mode.Name)
 		}
 	}
 	if r.routing.Mode.Configured {

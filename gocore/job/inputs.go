@@ -150,7 +150,8 @@ func parseRepeats(config string) ([]inputFile, error) {
 	}
 	expected := []inputFile{}
 	if err := json.Unmarshal(given.Expected, &expected); err != nil {
-		return nil, &strictjson.FieldError{Field: "expected_inputs", Got: "something else", Want: "a list of objects with argument, path and sha256"}
+		return nil, &strictjson.FieldError{Field: "expected_inputs", Got: "something else",
+			Want: "a list of objects with argument, path and sha256"}
 	}
 	return expected, nil
 }
@@ -158,12 +159,16 @@ func parseRepeats(config string) ([]inputFile, error) {
 // checkInputs refuses to repeat a run with other input files than it had.
 func checkInputs(want, read []inputFile) error {
 	for _, file := range read {
-		i := slices.IndexFunc(want, func(w inputFile) bool { return w.Argument == file.Argument && w.Path == file.Path })
+		i := slices.IndexFunc(want, func(w inputFile) bool {
+			return w.Argument == file.Argument &&
+				w.Path == file.Path
+		})
 		switch {
 		case i < 0:
 			return fmt.Errorf("%s: %s is not among the inputs of the report", file.Argument, spelling.Path(file.Path))
 		case file.SHA256 == "" || want[i].SHA256 == "":
-			return fmt.Errorf("%s: %s was read from a stream, which cannot be repeated: want a file", file.Argument, spelling.Path(file.Path))
+			return fmt.Errorf("%s: %s was read from a stream, which cannot be repeated: want a file", file.Argument,
+				spelling.Path(file.Path))
 		case file.SHA256 != want[i].SHA256:
 			return fmt.Errorf("%s: %s has changed since the report: its SHA-256 begins with %.12s, want %.12s",
 				file.Argument, spelling.Path(file.Path), file.SHA256, want[i].SHA256)

@@ -73,11 +73,13 @@ type reuse struct {
 func reuseOf(w *workload.Workload, o *strictjson.Object, points int) (*reuse, error) {
 	r := tracestats.NewReuse(w, o.Int("block_size"))
 	at := func(blocks int) [2]int64 { return [2]int64{int64(blocks), r.Found(blocks)} }
-	found := &reuse{InputTokens: r.InputTokens, Blocks: r.Blocks, Knee: at(r.Knee()), Most: at(r.Most()), Enough: at(r.Enough()), Asked: [][2]int64{}}
+	found := &reuse{InputTokens: r.InputTokens, Blocks: r.Blocks, Knee: at(r.Knee()), Most: at(r.Most()),
+		Enough: at(r.Enough()), Asked: [][2]int64{}}
 	for _, size := range o.List("reuse_sizes") {
 		blocks, err := strconv.Atoi(size)
 		if err != nil || blocks < 0 {
-			return nil, &strictjson.FieldError{Field: "reuse_sizes", Got: strconv.Quote(size), Want: "integers of at least 0"}
+			return nil, &strictjson.FieldError{Field: "reuse_sizes", Got: strconv.Quote(size),
+				Want: "integers of at least 0"}
 		}
 		found.Asked = append(found.Asked, at(blocks))
 	}

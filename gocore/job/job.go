@@ -25,8 +25,8 @@ type runError struct{ error }
 
 func (e runError) Unwrap() error { return e.error }
 
-// Kind sorts an error of Run: "usage" for bad input, decisions of a planner included, "notfound" for a file that does not exist, "failed" for a run that
-// had begun, "cancelled" for one that was stopped.
+// Kind sorts an error of Run: "usage" for bad input, decisions of a planner included, "notfound" for a file that does
+// not exist, "failed" for a run that had begun, "cancelled" for one that was stopped.
 func Kind(err error) string {
 	var failed runError
 	var decision *planner.DecisionError
@@ -214,8 +214,8 @@ func (r *run) poll(nowMs float64, finished int) error {
 	return r.monitor.pollRun(nowMs, finished)
 }
 
-// runLog is a file that is written while the run goes on, "" for none. begin has the run told to it, and returns what ends
-// the file.
+// runLog is a file that is written while the run goes on, "" for none. begin has the run told to it, and returns what
+// ends the file.
 type runLog struct {
 	path  string
 	begin func(io.Writer) (end func() error)
@@ -271,7 +271,8 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	}
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
-	result := &Result{summary: summary, warnings: warnings, saved: r.saved, files: r.files, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
+	result := &Result{summary: summary, warnings: warnings, saved: r.saved, files: r.files, origin: r.origin,
+		scaling: e.Scaling, meetings: e.Meetings}
 	result.explained = e.Collector.Explain()
 	if w := r.workload; w.Tenants {
 		tenants := e.Collector.ByTenant(func(id engine.RequestID) (string, float64) {

@@ -30,17 +30,20 @@ func parseJournal(o *strictjson.Object) (journalSpec, error) {
 	}
 	if base := strings.TrimSuffix(s.timeline, ".gz"); strings.HasSuffix(base, ".json") {
 		return s, &strictjson.FieldError{
-			Field: "timeline", Got: o.Shown("timeline"), Want: "another name, such as run.pftrace: the file is protobuf, which ui.perfetto.dev opens",
+			Field: "timeline", Got: o.Shown("timeline"),
+			Want: "another name, such as run.pftrace: the file is protobuf, which ui.perfetto.dev opens",
 		}
 	}
 	if o.Given("timeline_window") {
 		if s.timeline == "" {
-			return s, &strictjson.FieldError{Field: "timeline_window", Got: o.Shown("timeline_window"), Want: "it left out, or timeline with it"}
+			return s, &strictjson.FieldError{Field: "timeline_window", Got: o.Shown("timeline_window"),
+				Want: "it left out, or timeline with it"}
 		}
 		var ok bool
 		if s.fromMs, s.toMs, ok = parseWindow(o.Text("timeline_window")); !ok {
 			return s, &strictjson.FieldError{
-				Field: "timeline_window", Got: o.Shown("timeline_window"), Want: "two times, the earlier one first, such as 10s:40s, 500ms: or :1.5m",
+				Field: "timeline_window", Got: o.Shown("timeline_window"),
+				Want: "two times, the earlier one first, such as 10s:40s, 500ms: or :1.5m",
 			}
 		}
 	}
@@ -48,7 +51,8 @@ func parseJournal(o *strictjson.Object) (journalSpec, error) {
 	case o.Given("timeseries_step"):
 		ms, ok := parseTime(o.Text("timeseries_step"))
 		if !ok || ms < 1 || ms > maxStepMs {
-			return s, &strictjson.FieldError{Field: "timeseries_step", Got: o.Shown("timeseries_step"), Want: "a time from 1ms to 24h, such as 1s or 500ms"}
+			return s, &strictjson.FieldError{Field: "timeseries_step", Got: o.Shown("timeseries_step"),
+				Want: "a time from 1ms to 24h, such as 1s or 500ms"}
 		}
 		s.stepMs = ms
 	case o.Given("timeseries"):
@@ -100,7 +104,8 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 	d := r.deployment
 	cfg := journal.Config{
 		Requests: r.workload.Len(),
-		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs, Ranked: d.ranked(),
+		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs,
+		Ranked:  d.ranked(),
 		Hosted:  d.args.HostCache.Blocks > 0,
 		Storage: d.args.HostCache.Storage.Blocks > 0,
 		Grouped: d.args.LayerGroups().Beside > 0,
@@ -124,21 +129,24 @@ func (r *run) nameInTimeline(id engine.RequestID) string {
 }
 
 // close ends a journal and writes its timeline. The warning says how the series differs from what was asked for.
-func (s *journalSpec) close(j *journal.Journal, e replay.Outcome, written *writtenFiles, poll func() error) (table *journal.Table, warning string, err error) {
+func (s *journalSpec) close(j *journal.Journal, e replay.Outcome, written *writtenFiles,
+	poll func() error) (table *journal.Table, warning string, err error) {
 	j.Close()
 	if s.timeline != "" {
 		changes := make([]journal.Scale, len(e.Scaling))
 		for i, e := range e.Scaling {
 			changes[i] = journal.Scale{AtMs: e.AtMs, Pool: e.Pool, To: e.To}
 		}
-		err := written.produce("timeline", s.timeline, poll, func(file io.Writer) error { return j.WriteTimeline(file, changes, inTimeline(e.Faults)) })
+		err := written.produce("timeline", s.timeline, poll,
+			func(file io.Writer) error { return j.WriteTimeline(file, changes, inTimeline(e.Faults)) })
 		if err != nil {
 			return nil, "", err
 		}
 	}
 	table = j.Table()
 	if table != nil && s.stepMs > 0 && table.StepMs > s.stepMs {
-		warning = fmt.Sprintf("timeseries_step: the run is so long that windows are %g s instead of %g s", table.StepMs/1000, s.stepMs/1000)
+		warning = fmt.Sprintf("timeseries_step: the run is so long that windows are %g s instead of %g s",
+			table.StepMs/1000, s.stepMs/1000)
 	}
 	return table, warning, nil
 }

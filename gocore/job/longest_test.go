@@ -34,8 +34,10 @@ func TestLongestRequest(t *testing.T) {
 			}
 			said := strings.Join(r.warnings, "\n")
 			switch {
-			case limit == 260 && !strings.Contains(said, "5 of 5 requests ask for more tokens than max_model_len 260 leaves, and get fewer: request 0: 4 of 10 tokens"),
-				limit == 256 && !strings.Contains(said, "prompt of 256 tokens leaves no room for output within max_model_len 256"):
+			case limit == 260 && !strings.Contains(said,
+				"5 of 5 requests ask for more tokens than max_model_len 260 leaves, and get fewer: request 0: 4 of 10 tokens"),
+				limit == 256 && !strings.Contains(said,
+					"prompt of 256 tokens leaves no room for output within max_model_len 256"):
 				t.Errorf("%s max_model_len %d: warnings %q", rules, limit, said)
 			}
 		}

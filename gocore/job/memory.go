@@ -66,12 +66,14 @@ func (b budget) check() error {
 	if b.limit == 0 || b.limit == math.MaxInt64 || used < b.limit && !memory.AddressSpaceShort() {
 		return nil
 	}
-	return runError{fmt.Errorf("memory: the run needs more than it may take, %s: want fewer or shorter requests, or more memory", b.shown())}
+	return runError{fmt.Errorf("memory: the run needs more than it may take, %s: want fewer or shorter requests, or "+
+		"more memory", b.shown())}
 }
 
 // shown says how much memory there is, and how much of it the run may take.
 func (b budget) shown() string {
-	return fmt.Sprintf("%s leaves %s, %s of it for the run", b.room.By, memory.Text(b.room.Bytes), memory.Text(b.room.Usable))
+	return fmt.Sprintf("%s leaves %s, %s of it for the run", b.room.By, memory.Text(b.room.Bytes),
+		memory.Text(b.room.Usable))
 }
 
 // loadWithin loads a workload, before and after which it estimates what the run needs.
@@ -122,7 +124,8 @@ func (b budget) admitWorkload(w *workload.Workload, blockSize, poolBlocks int) e
 			continue // it is rejected, and costs nothing
 		}
 		if blocks > maxPromptBlocks {
-			return fmt.Errorf("%s: its prompt has %d tokens, which are %d blocks of %d: want at most %d blocks (or a larger block_size)",
+			return fmt.Errorf("%s: its prompt has %d tokens, which are %d blocks of %d: want at most %d blocks (or a "+
+				"larger block_size)",
 				w.TurnName(int32(i)), input, blocks, blockSize, maxPromptBlocks)
 		}
 		largest = max(largest, blocks)

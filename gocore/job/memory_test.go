@@ -29,14 +29,16 @@ func TestBudget(t *testing.T) {
 	if err := b.admit(1<<38, "runs"); err != nil {
 		t.Errorf("with room: %v", err)
 	}
-	if err := b.admit(1<<40, "runs"); err == nil || !strings.Contains(err.Error(), "memory: runs need at least 1024.0 GB, the test leaves 1024.0 GB") {
+	if err := b.admit(1<<40, "runs"); err == nil ||
+		!strings.Contains(err.Error(), "memory: runs need at least 1024.0 GB, the test leaves 1024.0 GB") {
 		t.Errorf("got %v", err)
 	}
 	b.limit = 1
 	if err := b.check(); err == nil || Kind(err) != "failed" || !strings.HasPrefix(err.Error(), "memory: ") {
 		t.Errorf("got %v", err)
 	}
-	if b := newBudget(memory.Room{Bytes: memory.Unbounded, Usable: memory.Unbounded}); b.limit != math.MaxInt64 || b.check() != nil || b.admit(1e18, "") != nil {
+	if b := newBudget(memory.Room{Bytes: memory.Unbounded, Usable: memory.Unbounded}); b.limit != math.MaxInt64 ||
+		b.check() != nil || b.admit(1e18, "") != nil {
 		t.Errorf("nothing bounds %+v", b)
 	}
 }
@@ -46,7 +48,8 @@ func TestLongPrompts(t *testing.T) {
 	const config = `{"kind":"synthetic","input_tokens":512000000,"output_tokens":2,"request_count":1,` +
 		`"extra_engine_args":"{\"num_gpu_blocks\":%d,\"block_size\":4}"}`
 	_, err := Run(fmt.Sprintf(config, 1<<30), &Monitor{})
-	want := "request 0: its prompt has 512000000 tokens, which are 128000000 blocks of 4: want at most 16777216 blocks (or a larger block_size)"
+	want := "request 0: its prompt has 512000000 tokens, which are 128000000 blocks of 4: want at most 16777216 " +
+		"blocks (or a larger block_size)"
 	if err == nil || Kind(err) != "usage" || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
@@ -60,7 +63,8 @@ func TestLongLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Run(fmt.Sprintf(`{"kind":"trace","trace_files":[%q]}`, path), &Monitor{})
-	if err == nil || !strings.HasSuffix(err.Error(), "line 1: hash_ids: got 1048577 ids, want at most 1048576: use larger trace blocks") {
+	if err == nil || !strings.HasSuffix(err.Error(),
+		"line 1: hash_ids: got 1048577 ids, want at most 1048576: use larger trace blocks") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -88,7 +92,8 @@ func TestDividedLatenciesNeedMemory(t *testing.T) {
 		t.Error(err)
 	}
 	b.extra = dividedBytes
-	if err := b.admitSynthetic(spec, 64); err == nil || !strings.HasPrefix(err.Error(), "memory: 1000 requests need at least") {
+	if err := b.admitSynthetic(spec, 64); err == nil ||
+		!strings.HasPrefix(err.Error(), "memory: 1000 requests need at least") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -102,10 +107,14 @@ func TestSeriesNeedMemory(t *testing.T) {
 		workers int
 		want    string // "" fits
 	}{
-		{journalSpec{series: true, stepMs: 1}, 1e9, 30, "memory: 131072 windows of 1 ms (timeseries_step) for each of 30 workers need at least 1.3 GB, the test leaves 2.0 GB, 1.0 GB of it for the run: want a longer timeseries_step or fewer workers, or more memory"},
+		{journalSpec{series: true, stepMs: 1}, 1e9, 30,
+			"memory: 131072 windows of 1 ms (timeseries_step) for each of 30 workers need at least 1.3 GB, the test " +
+				"leaves 2.0 GB, 1.0 GB of it for the run: want a longer timeseries_step or fewer workers, or more memory"},
 		{journalSpec{series: true, stepMs: 1}, 1e9, 10, ""},
 		{journalSpec{series: true, stepMs: 1000}, 1e6, 1000, ""},
-		{journalSpec{series: true, stepMs: 1000}, 1e7, 1000, "memory: 10000 windows of 1000 ms (timeseries_step) for each of 1000 workers need at least 3.3 GB, the test leaves 2.0 GB, 1.0 GB of it for the run: want a longer timeseries_step or fewer workers, or more memory"},
+		{journalSpec{series: true, stepMs: 1000}, 1e7, 1000,
+			"memory: 10000 windows of 1000 ms (timeseries_step) for each of 1000 workers need at least 3.3 GB, the " +
+				"test leaves 2.0 GB, 1.0 GB of it for the run: want a longer timeseries_step or fewer workers, or more memory"},
 		{journalSpec{series: true}, 1e9, 1000, ""}, // the journal chooses the step
 		{journalSpec{timeline: "t"}, 1e9, 1000, ""},
 	} {
@@ -125,7 +134,8 @@ func TestLargeSeriesAreRefused(t *testing.T) {
 	config := fmt.Sprintf(`{"kind":"synthetic","input_tokens":8,"output_tokens":2,"request_count":60000,"arrival_interval_ms":10,`+
 		`"num_workers":60000,"timeseries_step":"1ms","save_trace":%q}`, path)
 	_, err := Run(config, new(Monitor))
-	if err == nil || Kind(err) != "usage" || !strings.HasPrefix(err.Error(), "memory: 131072 windows of 1 ms (timeseries_step) for each of 60000 workers need at least") {
+	if err == nil || Kind(err) != "usage" || !strings.HasPrefix(err.Error(), "memory: 131072 windows of 1 ms "+
+		"(timeseries_step) for each of 60000 workers need at least") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {

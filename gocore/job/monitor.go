@@ -14,11 +14,12 @@ var ErrCancelled = errors.New("cancelled")
 // Monitor connects a run with its caller, which watches and stops it from another goroutine, and answers its questions.
 // The zero value is ready.
 type Monitor struct {
-	// Ask gets the answer to a question for the AIC SDK, see package aic; the run waits for it. Nil refuses runs that have
-	// any. It fails with ErrCancelled if the run is stopped meanwhile.
+	// Ask gets the answer to a question for the AIC SDK, see package aic; the run waits for it. Nil refuses runs that
+	// have any. It fails with ErrCancelled if the run is stopped meanwhile.
 	Ask func(question string) (answer string, err error)
 
-	// Trace is a trace that was read already. The description of the run must name its files. Nil makes the run read them.
+	// Trace is a trace that was read already. The description of the run must name its files. Nil makes the run read
+	// them.
 	Trace *Trace
 
 	cancelled atomic.Bool

@@ -74,7 +74,8 @@ func (s *static) States() []engine.RequestState {
 	var all []engine.RequestState
 	for _, r := range slices.Concat(s.batch, s.waiting) {
 		all = append(all, engine.RequestState{
-			ID: r.ID, State: "waiting", PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens, Generated: r.generated,
+			ID: r.ID, State: "waiting", PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens,
+			Generated: r.generated,
 		})
 	}
 	return all
@@ -99,14 +100,16 @@ func TestNewEngineType(t *testing.T) {
 	const short = `{"kind":"synthetic","input_tokens":80,"output_tokens":2,"request_count":6,"num_workers":2,` +
 		`"router_mode":"kv_router","extra_engine_args":"{\"engine_type\":\"static\"}","replay_mode":`
 	for _, mode := range []string{`"offline"}`, `"online"}`} {
-		if status, _ := run(t, short+mode).Strings("terminal_status"); !slices.Equal(status, slices.Repeat([]string{"completed"}, 6)) {
+		if status, _ := run(t, short+mode).
+			Strings("terminal_status"); !slices.Equal(status, slices.Repeat([]string{"completed"}, 6)) {
 			t.Errorf("%s: requests are %q", mode, status)
 		}
 	}
 	_, err := job.Run(`{"kind":"synthetic","input_tokens":8,"output_tokens":2,"request_count":3,"router_mode":"kv_router",`+
 		`"prefill_engine_args":"{\"engine_type\":\"static\",\"worker_type\":\"prefill\"}",`+
 		`"decode_engine_args":"{\"engine_type\":\"static\",\"worker_type\":\"decode\"}"}`, &job.Monitor{})
-	const want = "prefill_engine_args: worker_type: got prefill, want aggregated with engine_type static, which has no hand-offs"
+	const want = "prefill_engine_args: worker_type: got prefill, want aggregated with engine_type static, which has " +
+		"no hand-offs"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

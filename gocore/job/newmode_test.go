@@ -71,7 +71,8 @@ func TestNewRoutingMode(t *testing.T) {
 	if want := []int64{0, 1, 1, 1}; !slices.Equal(workers, want) {
 		t.Errorf("workers %v, want %v", workers, want)
 	}
-	inTurn, _ := run(t, strings.Replace(lengths, "fewest_requests", "round_robin", 1)+`"num_workers":2}`).Ints("decode_worker_idx")
+	inTurn, _ := run(t, strings.Replace(lengths, "fewest_requests", "round_robin", 1)+`"num_workers":2}`).
+		Ints("decode_worker_idx")
 	if want := []int64{0, 1, 0, 1}; !slices.Equal(inTurn, want) {
 		t.Errorf("in turn: workers %v, want %v", inTurn, want)
 	}

@@ -34,7 +34,8 @@ func TestNewTimingModel(t *testing.T) {
 		`"decode_engine_args":"{\"worker_type\":\"decode\",\"timing_model\":\"constant\",\"speedup_ratio\":5}"}`); got[1] != 1 {
 		t.Errorf("two pools: gap %v, want 1 ms", got[1])
 	}
-	_, err := job.Run(one+`"extra_engine_args":"{\"timing_model\":\"constant\",\"planner_profile_data\":\"a.npz\"}"}`, &job.Monitor{})
+	_, err := job.Run(one+`"extra_engine_args":"{\"timing_model\":\"constant\",\"planner_profile_data\":\"a.npz\"}"}`,
+		&job.Monitor{})
 	const want = `extra_engine_args: timing_model: got "constant", want interpolated, as planner_profile_data is given`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -59,8 +59,10 @@ func checkKind(o *strictjson.Object) error {
 		switch {
 		case known.shell:
 		case known.kind != "" && known.kind != kind && o.Given(known.Name):
-			return fmt.Errorf("%s: got %s, want it left out: it is for %s runs only", known.Name, o.Shown(known.Name), known.kind)
-		case known.kind == kind && known.required && !o.Given(known.Name) && (known.instead == "" || !o.Given(known.instead)):
+			return fmt.Errorf("%s: got %s, want it left out: it is for %s runs only", known.Name, o.Shown(known.Name),
+				known.kind)
+		case known.kind == kind && known.required && !o.Given(known.Name) &&
+			(known.instead == "" || !o.Given(known.instead)):
 			return &strictjson.FieldError{Field: known.Name, Got: "nothing", Want: known.Type.Want()}
 		}
 	}
@@ -75,7 +77,8 @@ func withoutWorkers(o *strictjson.Object) []error {
 	var errs []error
 	for _, name := range []string{"num_workers", "num_prefill_workers", "num_decode_workers"} {
 		if o.Given(name) && o.Shown(name) == "0" {
-			errs = append(errs, &strictjson.FieldError{Field: name, Got: "0", Want: strictjson.Integer{Min: 1, Max: maxWorkers}.Want()})
+			errs = append(errs, &strictjson.FieldError{Field: name, Got: "0",
+				Want: strictjson.Integer{Min: 1, Max: maxWorkers}.Want()})
 		}
 	}
 	return errs
@@ -89,7 +92,8 @@ func checkTraceFiles(o *strictjson.Object) error {
 			return errors.New("trace_files: got 0 files, want at least one")
 		}
 	case len(files) != 1:
-		return fmt.Errorf("trace_files: got %d files, want exactly one for trace_format %s", len(files), o.Text("trace_format"))
+		return fmt.Errorf("trace_files: got %d files, want exactly one for trace_format %s", len(files),
+			o.Text("trace_format"))
 	}
 	return nil
 }

@@ -26,15 +26,18 @@ func isPlanned(o *strictjson.Object) bool {
 }
 
 func parseScaling(o *strictjson.Object, d deployment) (scaling, error) {
-	s := scaling{asks: o.Bool("planner"), stock: parseStock(o), sampleMs: o.Float("telemetry_options"), log: o.Text("planner_log")}
+	s := scaling{asks: o.Bool("planner"), stock: parseStock(o), sampleMs: o.Float("telemetry_options"),
+		log: o.Text("planner_log")}
 	if err := checkPlanners(o); err != nil {
 		return s, err
 	}
 	if s.log != "" && !isPlanned(o) {
-		return s, &strictjson.FieldError{Field: "planner_log", Got: o.Shown("planner_log"), Want: "planner, planner_config or autoscaler with it"}
+		return s, &strictjson.FieldError{Field: "planner_log", Got: o.Shown("planner_log"),
+			Want: "planner, planner_config or autoscaler with it"}
 	}
 	if isPlanned(o) && o.Given("router_decisions") {
-		return s, &strictjson.FieldError{Field: "router_decisions", Got: o.Shown("router_decisions"), Want: "it left out in a run whose workers change"}
+		return s, &strictjson.FieldError{Field: "router_decisions", Got: o.Shown("router_decisions"),
+			Want: "it left out in a run whose workers change"}
 	}
 	if !o.Given("autoscaler") {
 		return s, nil
@@ -112,12 +115,15 @@ func (p askedPlanner) InitialTickMs() (float64, error) {
 func (p askedPlanner) OnTick(t *planner.Tick) (planner.Decision, error) {
 	question := append([]byte(`{"planner":"on_tick","tick":`), appendTick(nil, t)...)
 	o, err := p.question(string(append(question, '}')),
-		strictjson.Field{Name: "target_prefill", Type: strictjson.Number{}}, strictjson.Field{Name: "target_decode", Type: strictjson.Number{}},
-		strictjson.Field{Name: "next_tick_ms", Type: anyTime}, strictjson.Field{Name: "reason", Type: strictjson.Text{}})
+		strictjson.Field{Name: "target_prefill", Type: strictjson.Number{}},
+		strictjson.Field{Name: "target_decode", Type: strictjson.Number{}},
+		strictjson.Field{Name: "next_tick_ms", Type: anyTime},
+		strictjson.Field{Name: "reason", Type: strictjson.Text{}})
 	if err != nil {
 		return planner.Decision{}, err
 	}
-	d := planner.Decision{Prefill: planner.Unchanged, Decode: planner.Unchanged, NextMs: timeOf(o, "next_tick_ms"), Reason: o.Text("reason")}
+	d := planner.Decision{Prefill: planner.Unchanged, Decode: planner.Unchanged, NextMs: timeOf(o, "next_tick_ms"),
+		Reason: o.Text("reason")}
 	for _, target := range []struct {
 		name string
 		to   *int
@@ -127,7 +133,8 @@ func (p askedPlanner) OnTick(t *planner.Tick) (planner.Decision, error) {
 		}
 		workers := o.Float(target.name)
 		if workers < 0 || workers > planner.MaxWorkers {
-			return d, &planner.DecisionError{AtMs: t.NowMs, Field: target.name, Got: o.Shown(target.name), Want: fmt.Sprintf("0 to %d", planner.MaxWorkers)}
+			return d, &planner.DecisionError{AtMs: t.NowMs, Field: target.name, Got: o.Shown(target.name),
+				Want: fmt.Sprintf("0 to %d", planner.MaxWorkers)}
 		}
 		*target.to = int(workers)
 	}

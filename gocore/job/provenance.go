@@ -55,8 +55,10 @@ func kvCachesOf(d deployment) []kvCache {
 				log.Model = filepath.Base(strings.TrimSuffix(log.Model, "/config.json"))
 			}
 			list = append(list, kvCache{
-				Argument: name, Model: log.Model, Groups: args.LayerGroups().Beside + 1, BlockSize: args.BlockSize, Blocks: args.NumGPUBlocks,
-				Windows: args.SGLang.Window.Blocks, GPUs: args.GPUsPerWorker, Tokens: log.Tokens, MaxModelLen: log.Length, Concurrency: log.Concurrency,
+				Argument: name, Model: log.Model, Groups: args.LayerGroups().Beside + 1, BlockSize: args.BlockSize,
+				Blocks:  args.NumGPUBlocks,
+				Windows: args.SGLang.Window.Blocks, GPUs: args.GPUsPerWorker, Tokens: log.Tokens,
+				MaxModelLen: log.Length, Concurrency: log.Concurrency,
 			})
 		}
 	}
@@ -95,7 +97,8 @@ func parseOrigin(config string, o *strictjson.Object, d deployment) (provenance,
 		return p, err
 	}
 	for _, known := range options {
-		if !known.aside && !known.shell && known.feature == "" && (known.kind == "" || known.kind == o.Text("kind")) && (o.Given(known.Name) || defaultApplies(o, d, known)) {
+		if !known.aside && !known.shell && known.feature == "" && (known.kind == "" || known.kind == o.Text("kind")) &&
+			(o.Given(known.Name) || defaultApplies(o, d, known)) {
 			p.Arguments[known.Name] = o.Value(known.Name)
 		}
 	}

@@ -85,7 +85,8 @@ func TestArgumentsAreWhole(t *testing.T) {
 	config = strings.NewReplacer("ROWS", trace+".rows", "SAVED", trace+".saved").Replace(config)
 	got := mustRun(t, config).origin
 	want := map[string]string{
-		"trace_files": marshal(t, []string{trace}), "trace_block_size": "4", "trace_format": `"mooncake"`, "num_workers": "2",
+		"trace_files": marshal(t, []string{trace}), "trace_block_size": "4", "trace_format": `"mooncake"`,
+		"num_workers": "2",
 		"router_mode": `"kv_router"`, "seed": "0", "arrival_speedup_ratio": "1", "replay_mode": `"offline"`,
 		"trace_num_prefix_groups": "0", "trace_shared_prefix_ratio": "0",
 	}
@@ -102,10 +103,12 @@ func TestArgumentsAreWhole(t *testing.T) {
 		t.Errorf("not there: %v", want)
 	}
 	engine := got.Arguments["extra_engine_args"].(map[string]any)
-	if engine["block_size"] != 64 || engine["num_gpu_blocks"] != 16384 || engine["enable_chunked_prefill"] != true || engine["max_num_seqs"] != 256 {
+	if engine["block_size"] != 64 || engine["num_gpu_blocks"] != 16384 || engine["enable_chunked_prefill"] != true ||
+		engine["max_num_seqs"] != 256 {
 		t.Errorf("got %v", engine)
 	}
-	if router := got.Arguments["router_config"].(map[string]any); router["overlap_score_credit"] != 1.0 || router["router_queue_policy"] != "fcfs" {
+	if router := got.Arguments["router_config"].(map[string]any); router["overlap_score_credit"] != 1.0 ||
+		router["router_queue_policy"] != "fcfs" {
 		t.Errorf("got %v", router)
 	}
 	if len(got.Inputs) != 1 || got.Inputs[0].Path != trace || len(got.Inputs[0].SHA256) != 64 {
@@ -120,7 +123,8 @@ func TestExpectedInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Run(repeat(t, first), &Monitor{})
-	if Kind(err) != "usage" || !strings.Contains(err.Error(), "trace_files: "+trace+" has changed since the report: its SHA-256 begins with ") {
+	if Kind(err) != "usage" || !strings.Contains(err.Error(),
+		"trace_files: "+trace+" has changed since the report: its SHA-256 begins with ") {
 		t.Errorf("got %v", err)
 	}
 	for expected, want := range map[string]string{
@@ -140,7 +144,8 @@ func TestProvenanceIsInTheResult(t *testing.T) {
 	if err := json.Unmarshal([]byte(mustRun(t, synthetic(``)).JSON()), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Provenance["function"] != "run_synthetic_trace_replay" || !reflect.DeepEqual(got.Provenance["inputs"], []any{}) {
+	if got.Provenance["function"] != "run_synthetic_trace_replay" ||
+		!reflect.DeepEqual(got.Provenance["inputs"], []any{}) {
 		t.Errorf("got %v", got.Provenance)
 	}
 }

@@ -112,7 +112,8 @@ func shapeOf(t *journal.Table) *seriesShape {
 	if t == nil {
 		return nil
 	}
-	columns := map[string][]string{"float": journal.FloatColumns(t.Kind), "int": journal.IntColumns(), "text": journal.TextColumns()}
+	columns := map[string][]string{"float": journal.FloatColumns(t.Kind), "int": journal.IntColumns(),
+		"text": journal.TextColumns()}
 	return &seriesShape{StepMs: t.StepMs, Rows: t.Rows, Columns: columns}
 }
 

@@ -33,13 +33,16 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	mode := routerMode(o)
 	if !mode.Configured && !mode.Asks && !mode.Hears && o.Float("kv_event_lag_ms") > 0 {
 		return routing{}, nil, &strictjson.FieldError{
-			Field: "kv_event_lag_ms", Got: o.Shown("kv_event_lag_ms"), Want: "router_mode " + router.KVMode + " with it: a router of mode " + mode.Name + " does not hear of caches",
+			Field: "kv_event_lag_ms", Got: o.Shown("kv_event_lag_ms"),
+			Want: "router_mode " + router.KVMode + " with it: a router of mode " + mode.Name +
+				" does not hear of caches",
 		}
 	}
 	if mode.Asks {
 		r := routing{Routing: deploy.Routing{Mode: mode, Config: router.DefaultConfig()}, asked: o.Text("router")}
 		if !d.disaggregated && d.workers < 2 && !isPlanned(o) {
-			return routing{}, nil, &strictjson.FieldError{Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router " + r.asked}
+			return routing{}, nil, &strictjson.FieldError{Field: "num_workers", Got: fmt.Sprint(d.workers),
+				Want: "at least 2 with router " + r.asked}
 		}
 		return r, nil, refuseWithoutRouter(o)
 	}
@@ -47,7 +50,8 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if err != nil {
 		return routing{}, nil, err
 	}
-	r := routing{Routing: read, decisions: o.Text("router_decisions"), force: o.Text("router_decisions_mode") == "force"}
+	r := routing{Routing: read, decisions: o.Text("router_decisions"),
+		force: o.Text("router_decisions_mode") == "force"}
 	if !mode.Configured {
 		return r, nil, refuseWithoutRouter(o)
 	}
@@ -61,7 +65,8 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 		}
 	}
 	if r.decisions == "" && o.Given("router_decisions_mode") {
-		return routing{}, nil, &strictjson.FieldError{Field: "router_decisions_mode", Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
+		return routing{}, nil, &strictjson.FieldError{Field: "router_decisions_mode",
+			Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
 	}
 	return r, append(warnings, more...), nil
 }
@@ -84,10 +89,12 @@ func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []s
 	const name = "aic_perf_config"
 	switch given := o.Given(name); {
 	case given && !config.EstimatePrefill:
-		return aic.Config{}, nil, &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: `router_prefill_load_model "aic" in router_config with it`}
+		return aic.Config{}, nil, &strictjson.FieldError{Field: name, Got: o.Shown(name),
+			Want: `router_prefill_load_model "aic" in router_config with it`}
 	case !given && config.EstimatePrefill:
 		return aic.Config{}, nil, &strictjson.FieldError{
-			Field: "router_config: router_prefill_load_model", Got: `"aic"`, Want: name + " (aic_backend, aic_system, aic_model_path) with it",
+			Field: "router_config: router_prefill_load_model", Got: `"aic"`,
+			Want: name + " (aic_backend, aic_system, aic_model_path) with it",
 		}
 	case !given:
 		return aic.Config{}, nil, nil
@@ -121,7 +128,8 @@ func (r routing) open(d deployment, s *sdk) ([]*router.Options, error) {
 func refuseWithoutRouter(o *strictjson.Object) error {
 	for _, name := range []string{"router_log", "router_decisions", "router_decisions_mode", "aic_perf_config"} {
 		if o.Given(name) {
-			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "router_mode " + router.KVMode + " with it"}
+			return &strictjson.FieldError{Field: name, Got: o.Shown(name),
+				Want: "router_mode " + router.KVMode + " with it"}
 		}
 	}
 	return nil
@@ -147,7 +155,8 @@ func (r routing) pin(stages []*router.Options, w *workload.Workload, comeAndGo b
 		}
 	}
 	if free > 0 {
-		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for these requests", spelling.Path(r.decisions), free)}, nil
+		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for "+
+			"these requests", spelling.Path(r.decisions), free)}, nil
 	}
 	return nil, nil
 }

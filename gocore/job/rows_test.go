@@ -45,7 +45,8 @@ func TestNoRows(t *testing.T) {
 	}
 	plain := fmt.Sprintf(`"trace_files":[%q],"trace_block_size":16,`, writePlain(t))
 	for _, more := range []string{
-		engine, engine + `,"num_workers":3`, engine + `,"replay_concurrency":4`, sglang + `,"num_workers":2,"arrival_speedup_ratio":3`,
+		engine, engine + `,"num_workers":3`, engine + `,"replay_concurrency":4`,
+		sglang + `,"num_workers":2,"arrival_speedup_ratio":3`,
 		engine + `,"num_workers":3,"router_mode":"kv_router","sla_ttft_ms":30`, engine + `,"max_sim_time_ms":150`,
 	} {
 		cases, kinds = append(cases, plain+more), append(kinds, "trace")
@@ -66,7 +67,8 @@ func TestNoRows(t *testing.T) {
 		}
 		with := parse(fmt.Sprintf(`{"kind":%q,%s}`, kinds[i], more))
 		without := parse(fmt.Sprintf(`{"kind":%q,"rows":false,%s}`, kinds[i], more))
-		if without["rows"] != 0.0 || len(without["columns"].(map[string]any)["float"].([]any)) != 0 || with["rows"] == 0.0 {
+		if without["rows"] != 0.0 || len(without["columns"].(map[string]any)["float"].([]any)) != 0 ||
+			with["rows"] == 0.0 {
 			t.Errorf("%s: got %v rows, and %v with rows", more, without["rows"], with["rows"])
 		}
 		for _, key := range []string{"report", "warnings", "provenance"} {

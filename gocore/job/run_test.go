@@ -106,11 +106,13 @@ func TestResultJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(result.JSON()), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Report["completed_requests"] != 3.0 || got.Report["timing_model"] != "polynomial" || got.Rows != 3 || got.WriteError != "" ||
+	if got.Report["completed_requests"] != 3.0 || got.Report["timing_model"] != "polynomial" || got.Rows != 3 ||
+		got.WriteError != "" ||
 		!slices.Equal(got.Warnings, []string{"arrival_speedup_ratio 2 has no effect with replay_concurrency"}) {
 		t.Errorf("got %+v", got)
 	}
-	if n := len(got.Report); n != 83 { // the reference's 74, rejected_requests, finished_requests, timing_model and six counts
+	// the reference's 74, rejected_requests, finished_requests, timing_model and six counts
+	if n := len(got.Report); n != 83 {
 		t.Errorf("got %d keys", n)
 	}
 	for _, name := range got.Columns["float"] {
@@ -145,7 +147,8 @@ func TestWarnings(t *testing.T) {
 	}
 	rejected := mustRun(t, `{"kind":"synthetic","input_tokens":90,"output_tokens":2,"request_count":7,"extra_engine_args":"{\"num_gpu_blocks\":1}"}`).warnings
 	const reason = "prompt of 90 + output of 2 tokens need 2 blocks of 64, num_gpu_blocks is 1; "
-	want := "7 of 7 requests can never run and were rejected: request 0: " + reason + "request 1: " + reason + "request 2: " + reason +
+	want := "7 of 7 requests can never run and were rejected: request 0: " + reason + "request 1: " + reason +
+		"request 2: " + reason +
 		"request 3: " + reason + "request 4: " + reason + "and 2 more"
 	if !slices.Equal(rejected, []string{want}) {
 		t.Errorf("got  %q\nwant %q", rejected, want)
@@ -183,7 +186,8 @@ func TestRowsFileThatCannotBeWritten(t *testing.T) {
 	}
 	for _, path := range []string{folder, filepath.Join(folder, "file", "rows.jsonl")} {
 		result := mustRun(t, strings.Replace(synthetic(`"report_jsonl_path":"PATH"`), "PATH", path, 1))
-		if result.writeErr == nil || !strings.Contains(result.JSON(), `"write_error":"`) || strings.Contains(result.JSON(), `"write_error":""`) {
+		if result.writeErr == nil || !strings.Contains(result.JSON(), `"write_error":"`) ||
+			strings.Contains(result.JSON(), `"write_error":""`) {
 			t.Errorf("%s: no error", path)
 		}
 		if files := list(t, folder); !slices.Equal(files, []string{"file"}) {
@@ -222,8 +226,10 @@ func TestFileIsWholeOrAbsent(t *testing.T) {
 
 func TestLinksAndDevicesStay(t *testing.T) {
 	folder := t.TempDir()
-	target, link, device := filepath.Join(folder, "target"), filepath.Join(folder, "link"), filepath.Join(folder, "device")
-	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o644), os.Symlink(target, link), os.Symlink(os.DevNull, device)); err != nil {
+	target, link, device := filepath.Join(folder, "target"), filepath.Join(folder, "link"),
+		filepath.Join(folder, "device")
+	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o644), os.Symlink(target, link),
+		os.Symlink(os.DevNull, device)); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{link, device} {

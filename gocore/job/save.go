@@ -55,5 +55,6 @@ func (r *run) schedule() (*savedTrace, error) {
 	if err := r.files.add(d, err); err != nil {
 		return nil, err
 	}
-	return &savedTrace{Path: path, TraceFormat: saved.Format.String(), TraceBlockSize: saved.TraceBlockSize, draft: d}, nil
+	return &savedTrace{Path: path, TraceFormat: saved.Format.String(), TraceBlockSize: saved.TraceBlockSize, draft: d},
+		nil
 }

@@ -18,7 +18,8 @@ func checkPolicy(o *strictjson.Object, d deployment) error {
 		if !worker.Traits(pool.Args).Policies {
 			return &strictjson.FieldError{
 				Field: "scheduler_policy", Got: o.Shown("scheduler_policy"),
-				Want: fmt.Sprintf("engine_type %s or %s with scheduler %s with it: the one of %s asks nobody", engineargs.VLLM, engineargs.TRTLLM, engineargs.Dynamo, pool.Args.SchedulerName()),
+				Want: fmt.Sprintf("engine_type %s or %s with scheduler %s with it: the one of %s asks nobody",
+					engineargs.VLLM, engineargs.TRTLLM, engineargs.Dynamo, pool.Args.SchedulerName()),
 			}
 		}
 	}

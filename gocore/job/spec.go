@@ -70,7 +70,8 @@ func Parse(config string) (*Spec, error) {
 	}
 	if o.Given("sla_tpot_ms") && o.Given("sla_itl_ms") {
 		return nil, &strictjson.FieldError{
-			Field: "sla_itl_ms", Got: o.Shown("sla_itl_ms"), Want: "it left out: it is the other name of sla_tpot_ms, which is given",
+			Field: "sla_itl_ms", Got: o.Shown("sla_itl_ms"),
+			Want: "it left out: it is the other name of sla_tpot_ms, which is given",
 		}
 	}
 	s := specOf(o)
@@ -118,7 +119,8 @@ func Parse(config string) (*Spec, error) {
 // checkLanes refuses two bounds on what is in flight.
 func checkLanes(o *strictjson.Object) error {
 	if o.Given("agentic_lanes") && o.Given("replay_concurrency") {
-		return &strictjson.FieldError{Field: "agentic_lanes", Got: o.Shown("agentic_lanes"), Want: "it left out beside replay_concurrency: one of them bounds what is in flight"}
+		return &strictjson.FieldError{Field: "agentic_lanes", Got: o.Shown("agentic_lanes"),
+			Want: "it left out beside replay_concurrency: one of them bounds what is in flight"}
 	}
 	return nil
 }
@@ -137,7 +139,8 @@ func specOf(o *strictjson.Object) *Spec {
 		attribution:  o.Bool("attribution") || o.Given("html"),
 		sla:          sla(o),
 		gpuHourPrice: o.Float("gpu_hour_price"),
-		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
+		outputs: outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"),
+			routerLog: o.Text("router_log")},
 	}
 	if !s.synthetic {
 		s.seed = o.Uint("seed")

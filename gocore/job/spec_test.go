@@ -19,7 +19,8 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.synthetic || s.online || s.concurrency != 4 || s.speedup != 2 || s.maxSimTimeMs != 1500 || s.outputs != (outputs{"t", "r", "l"}) {
+	if !s.synthetic || s.online || s.concurrency != 4 || s.speedup != 2 || s.maxSimTimeMs != 1500 ||
+		s.outputs != (outputs{"t", "r", "l"}) {
 		t.Errorf("got %+v", s)
 	}
 	if s.sla.ITLMs != 20 || !math.IsNaN(s.sla.TTFTMs) || s.generated.RequestCount != 3 {
@@ -36,10 +37,12 @@ func TestParseDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.synthetic || s.concurrency != 0 || s.speedup != 1 || !math.IsInf(s.maxSimTimeMs, 1) || s.outputs != (outputs{}) {
+	if s.synthetic || s.concurrency != 0 || s.speedup != 1 || !math.IsInf(s.maxSimTimeMs, 1) ||
+		s.outputs != (outputs{}) {
 		t.Errorf("got %+v", s)
 	}
-	if s.trace.format != workload.Agentic || s.trace.blockSize != 0 || s.deployment.workers != 1 || s.routing.Mode.Name != router.RoundRobinMode {
+	if s.trace.format != workload.Agentic || s.trace.blockSize != 0 || s.deployment.workers != 1 ||
+		s.routing.Mode.Name != router.RoundRobinMode {
 		t.Errorf("got %+v, %+v, %+v", s.trace, s.deployment, s.routing)
 	}
 }

@@ -73,12 +73,14 @@ func (s *stockPlanner) open(m *Monitor, d deployment, predictions *sdk) error {
 		return err
 	}
 	told, err := asked(m.Ask, string(question), strictjson.Field{Name: "mode", Type: strictjson.Text{}},
-		strictjson.Field{Name: "target", Type: strictjson.Text{}}, strictjson.Field{Name: "version", Type: strictjson.Text{}})
+		strictjson.Field{Name: "target", Type: strictjson.Text{}},
+		strictjson.Field{Name: "version", Type: strictjson.Text{}})
 	if err != nil {
 		return err
 	}
 	if version := told.Text("version"); !strings.HasPrefix(version, stockReleases) {
-		s.warnings = append(s.warnings, fmt.Sprintf("planner_config: ai-dynamo is %s, and this was made for its planner of %sx", version, stockReleases))
+		s.warnings = append(s.warnings, fmt.Sprintf("planner_config: ai-dynamo is %s, and this was made for its "+
+			"planner of %sx", version, stockReleases))
 	}
 	if err := checkPlannerMode(told.Text("mode"), d); err != nil {
 		return err
@@ -151,7 +153,8 @@ func (s *stockPlanner) benchmark(d deployment, predictions *sdk) (map[string][]s
 	}
 	if prefill.AIC.Backend == "" || d.args.AIC.Backend == "" {
 		s.warnings = append(s.warnings,
-			"planner_config: the optimization target is sla, and engine arguments name no aic_backend: the planner learns how fast engines are from the passes of the run only")
+			"planner_config: the optimization target is sla, and engine arguments name no aic_backend: the planner "+
+				"learns how fast engines are from the passes of the run only")
 		return nil, nil
 	}
 	forPrefill, err := predictions.sessions.Open(options[0], prefill.AIC)

@@ -24,8 +24,8 @@ type option struct {
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
 	instead  string // an option that may be given instead of a required one, "" if there is none
-	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option
-	// that works.
+	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an
+	// option that works.
 	feature string
 	// aside marks options that are not among the arguments in a report: outputs, and options that repeat a run.
 	aside bool
@@ -37,8 +37,8 @@ type option struct {
 	positional bool
 	takes      taken // what values Python accepts, if that does not follow from the type
 
-	// help is the line of --help, "" if the command line has no such option. flag is its spelling and metavar stands for
-	// its value, both "" if they follow from the name and the type.
+	// help is the line of --help, "" if the command line has no such option. flag is its spelling and metavar stands
+	// for its value, both "" if they follow from the name and the type.
 	help, group, flag, metavar string
 	// strict refuses the option on the command line with the other kind of workload even if it has its default.
 	strict bool
@@ -80,24 +80,31 @@ const (
 
 // options is in the order of --help and of the parameters of the Python functions.
 var options = slices.Concat([]option{
-	{Field: strictjson.Field{Name: "kind", Type: strictjson.Enum{Choices: []string{kindTrace, kindSynthetic}}, Required: true}, aside: true},
+	{Field: strictjson.Field{Name: "kind", Type: strictjson.Enum{Choices: []string{kindTrace, kindSynthetic}},
+		Required: true}, aside: true},
 	{
 		Field: strictjson.Field{Name: "trace_files", Type: strictjson.List{}},
 		kind:  kindTrace, required: true, positional: true, takes: takesPaths,
 		flag: "trace_file",
-		help: "trace, Mooncake-style JSONL unless --trace-format says otherwise, plain or compressed (.gz, .zst); - reads standard input",
-		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``, ``\"servegen\"`` and ``\"weka\"``. Or what ``load_trace`` has read, without the options of a trace, which it has already.",
+		help: "trace, Mooncake-style JSONL unless --trace-format says otherwise, plain or compressed (.gz, .zst); - " +
+			"reads standard input",
+		doc: "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for " +
+			"``trace_format=\"dynamo\"``, ``\"servegen\"`` and ``\"weka\"``. Or what ``load_trace`` has read, " +
+			"without the options of a trace, which it has already.",
 	},
 	{
 		Field: strictjson.Field{Name: "config", Type: strictjson.Text{}}, shell: true, metavar: "FILE",
 		help: "JSON or YAML file with the run: parameters of the Python functions, and trace",
 	},
 	{
-		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()}, Default: workload.Mooncake.String()},
+		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()},
+			Default: workload.Mooncake.String()},
 		kind:  kindTrace,
 		group: workloadGroup,
 		help:  "format of the trace: " + strings.Join(workload.FormatNames(), ", ") + " (default: mooncake)",
-		doc:   "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, ``\"applied_compute_agentic\"``, ``\"dynamo\"``, or that of a public trace or of a load generator, for which docs/workloads.md has an example each.",
+		doc: "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, " +
+			"``\"applied_compute_agentic\"``, ``\"dynamo\"``, or that of a public trace or of a load generator, for " +
+			"which docs/workloads.md has an example each.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
@@ -112,11 +119,14 @@ var options = slices.Concat([]option{
 		idle:  []idleWhen{withOwnPrefixes},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help:  "fraction of each trace prompt replaced by a shared prefix, if the trace does not say what prompts share (default: 0)",
-		doc:   "Fraction of each prompt that is replaced by a prefix which sessions share, 0 (default) to 1, in traces that do not say what prompts share.",
+		help: "fraction of each trace prompt replaced by a shared prefix, if the trace does not say what prompts " +
+			"share (default: 0)",
+		doc: "Fraction of each prompt that is replaced by a prefix which sessions share, 0 (default) to 1, in " +
+			"traces that do not say what prompts share.",
 	},
 	{
-		Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0},
+		Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32},
+			Default: 0},
 		idle:  []idleWhen{withOwnPrefixes},
 		kind:  kindTrace,
 		group: workloadGroup,
@@ -128,7 +138,10 @@ var options = slices.Concat([]option{
 		kind:  kindSynthetic, positional: true, takes: takesLengths,
 		group: workloadGroup,
 		help:  "synthetic: prompt tokens of each request: a number, or a distribution, see below",
-		doc:   "Prompt tokens of each request: a number, or a distribution from which each turn draws: ``\"uniform(100,4000)\"``, ``\"normal(mean=2000,std=500)\"``, ``\"lognormal(mean=2000,cv=0.8,max=32000)\"``, or ``\"empirical(FILE)\"`` for a file with one number per line. The middle two take ``min`` and ``max``.",
+		doc: "Prompt tokens of each request: a number, or a distribution from which each turn draws: " +
+			"``\"uniform(100,4000)\"``, ``\"normal(mean=2000,std=500)\"``, " +
+			"``\"lognormal(mean=2000,cv=0.8,max=32000)\"``, or ``\"empirical(FILE)\"`` for a file with one number " +
+			"per line. The middle two take ``min`` and ``max``.",
 	},
 	{
 		Field: strictjson.Field{Name: "output_tokens", Type: strictjson.Any{}},
@@ -142,7 +155,8 @@ var options = slices.Concat([]option{
 		kind:  kindSynthetic, required: true, instead: "request_rate_curve", positional: true,
 		group: workloadGroup,
 		help:  "synthetic: requests, or sessions if they have several turns",
-		doc:   "Requests, or sessions if they have several turns. With request_rate_curve it may be left out: the run then has those of the curve.",
+		doc: "Requests, or sessions if they have several turns. With request_rate_curve it may be left out: the " +
+			"run then has those of the curve.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_interval_ms", Type: strictjson.Number{}, Default: 1.0},
@@ -153,12 +167,14 @@ var options = slices.Concat([]option{
 		doc:   "Time between arrivals, in milliseconds; 1.0 if not given.",
 	},
 	{
-		Field: strictjson.Field{Name: "arrival_process", Type: strictjson.Enum{Choices: arrivalProcesses}, Default: "constant"},
+		Field: strictjson.Field{Name: "arrival_process", Type: strictjson.Enum{Choices: arrivalProcesses},
+			Default: "constant"},
 		idle:  []idleWhen{withConcurrency},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: constant (default), poisson, gamma or weibull gaps between arrivals",
-		doc:   "How the gaps between arrivals vary: ``\"constant\"`` (default), ``\"poisson\"``, ``\"gamma\"`` or ``\"weibull\"``. All but the first need request_rate or request_rate_curve.",
+		doc: "How the gaps between arrivals vary: ``\"constant\"`` (default), ``\"poisson\"``, ``\"gamma\"`` or " +
+			"``\"weibull\"``. All but the first need request_rate or request_rate_curve.",
 	},
 	{
 		Field: strictjson.Field{Name: "request_rate", Type: strictjson.Number{MinOpen: true}},
@@ -173,8 +189,10 @@ var options = slices.Concat([]option{
 		idle:  []idleWhen{withConcurrency},
 		kind:  kindSynthetic, takes: takesPath, reads: true,
 		metavar: "FILE", group: workloadGroup,
-		help: "synthetic: CSV file with the columns time_s and rate_rps: arrivals per second that change, lines between rows",
-		doc:  "Arrivals per second that change with time, instead of request_rate: a CSV file with the columns ``time_s`` (seconds, from 0) and ``rate_rps``, with lines between its rows. It starts again after the last row.",
+		help: "synthetic: CSV file with the columns time_s and rate_rps: arrivals per second that change, lines " +
+			"between rows",
+		doc: "Arrivals per second that change with time, instead of request_rate: a CSV file with the columns " +
+			"``time_s`` (seconds, from 0) and ``rate_rps``, with lines between its rows. It starts again after the last row.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_seed", Type: strictjson.Integer{Max: math.MaxUint64}},
@@ -182,7 +200,8 @@ var options = slices.Concat([]option{
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: decides when requests arrive, instead of --seed",
-		doc:   "Decides when requests arrive, if their gaps are drawn, instead of seed, which still decides everything else.",
+		doc: "Decides when requests arrive, if their gaps are drawn, instead of seed, which still decides " +
+			"everything else.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_cv", Type: strictjson.Number{Min: workload.MinCV, Max: workload.MaxCV}},
@@ -193,7 +212,8 @@ var options = slices.Concat([]option{
 		doc:   "Standard deviation of gamma or weibull gaps divided by their mean; above 1 requests come in bursts.",
 	},
 	{
-		Field: strictjson.Field{Name: "turns_per_session", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}, Default: 1},
+		Field: strictjson.Field{Name: "turns_per_session", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32},
+			Default: 1},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: turns that follow each other in one session (default: 1)",
@@ -253,7 +273,8 @@ var options = slices.Concat([]option{
 		takes: takesEngineArgs,
 		group: deploymentGroup,
 		help:  "engine arguments of prefill workers, likewise",
-		doc:   "The engine of prefill workers, which compute prompts. They make two pools instead of one, as do decode_engine_args and both numbers of workers; what they leave out is that of extra_engine_args.",
+		doc: "The engine of prefill workers, which compute prompts. They make two pools instead of one, as do " +
+			"decode_engine_args and both numbers of workers; what they leave out is that of extra_engine_args.",
 	},
 	{
 		Field: strictjson.Field{Name: "decode_engine_args", Type: strictjson.Text{}},
@@ -263,7 +284,8 @@ var options = slices.Concat([]option{
 		doc:   "The engine of decode workers, which take over the KV of prompts and generate.",
 	},
 	{
-		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames, Aliases: map[string]string{"kv": router.KVMode}}, Default: router.RoundRobinMode},
+		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(),
+			Added: router.ModeNames, Aliases: map[string]string{"kv": router.KVMode}}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
 		help:  strictjson.Listed(router.ModeNames(), "%s") + "; kv and dashes do as well; see docs/routers.md",
 		doc:   strictjson.Listed(router.ModeNames(), "``%q``") + ", for two workers or more.",
@@ -274,34 +296,48 @@ var options = slices.Concat([]option{
 		takes: takesRouterConfig,
 		group: deploymentGroup,
 		help:  "router settings, a JSON object or @FILE",
-		doc:   "Settings of the router: a KvRouterConfig for ``\"kv_router\"``, or a dict of the settings of that ``router_mode`` (docs/reference/routing-modes.md).",
+		doc: "Settings of the router: a KvRouterConfig for ``\"kv_router\"``, or a dict of the settings of that " +
+			"``router_mode`` (docs/reference/routing-modes.md).",
 	},
 	{
 		Field:   strictjson.Field{Name: "router", Type: strictjson.Text{NonEmpty: true}},
 		takes:   takesRouter,
 		metavar: "MODULE:NAME", group: deploymentGroup,
-		help: "router in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; or a router mode; see docs/routers.md",
-		doc:  "A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for two pools, or the text ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of one that is installed, of which each pool gets its own, made with ``router_config``. See docs/routers.md. What it raises ends the run.",
+		help: "router in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; or a router mode; " +
+			"see docs/routers.md",
+		doc: "A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for " +
+			"two pools, or the text ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of one that is " +
+			"installed, of which each pool gets its own, made with ``router_config``. See docs/routers.md. What it " +
+			"raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "kv_event_lag_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
 		group: deploymentGroup,
 		help:  "how long after blocks are stored and removed the KV router learns of it (default: 0)",
-		doc:   "How long after a worker has stored or removed blocks the router learns of it, in milliseconds of simulated time; 0 if not given. It learns at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"`` and routers in Python.",
+		doc: "How long after a worker has stored or removed blocks the router learns of it, in milliseconds of " +
+			"simulated time; 0 if not given. It learns at once of computed prompts and completed requests. For " +
+			"``router_mode=\"kv_router\"`` and routers in Python.",
 	},
 	{
 		Field:   strictjson.Field{Name: "timing_model", Type: strictjson.Text{NonEmpty: true}},
 		takes:   takesTimingModel,
 		metavar: "MODULE:NAME", group: deploymentGroup,
-		help: "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is installed; see docs/timing.md",
-		doc:  "How long passes take, in Python instead of by the engine arguments: a function of a batch of parts of passes that returns their milliseconds, or the text ``\"module:name\"``, ``\"file.py:name\"`` or the name of one that is installed. See docs/timing.md. What it raises ends the run.",
+		help: "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is installed; see " +
+			"docs/timing.md",
+		doc: "How long passes take, in Python instead of by the engine arguments: a function of a batch of parts of " +
+			"passes that returns their milliseconds, or the text ``\"module:name\"``, ``\"file.py:name\"`` or the " +
+			"name of one that is installed. See docs/timing.md. What it raises ends the run.",
 	},
 	{
 		Field:   strictjson.Field{Name: "scheduler_policy", Type: strictjson.Text{NonEmpty: true}},
 		takes:   takesPolicy,
 		metavar: "MODULE:NAME", group: deploymentGroup,
-		help: "which waiting request an engine admits next and which running one it preempts, in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; see docs/schedulers.md",
-		doc:  "Which waiting request each engine admits next, and which running one it preempts, in Python: an object with ``next(waiting, engine)`` or ``victim(running, engine)``, or the text ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of one that is installed. For the engines of Dynamo's mocker of type vllm and trtllm. See docs/schedulers.md. What it raises ends the run.",
+		help: "which waiting request an engine admits next and which running one it preempts, in Python: " +
+			"MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; see docs/schedulers.md",
+		doc: "Which waiting request each engine admits next, and which running one it preempts, in Python: an " +
+			"object with ``next(waiting, engine)`` or ``victim(running, engine)``, or the text ``\"module:Class\"``, " +
+			"``\"file.py:Class\"`` or the name of one that is installed. For the engines of Dynamo's mocker of type " +
+			"vllm and trtllm. See docs/schedulers.md. What it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},
@@ -315,13 +351,16 @@ var options = slices.Concat([]option{
 		takes: takesPath, reads: true,
 		group: deploymentGroup,
 		help:  "JSONL file with decisions to repeat: trace_row, decode_worker_idx",
-		doc:   "Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may be a per-request file of another run.",
+		doc: "Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may be a " +
+			"per-request file of another run.",
 	},
 	{
-		Field: strictjson.Field{Name: "router_decisions_mode", Type: strictjson.Enum{Choices: []string{"check", "force"}}, Default: "check"},
+		Field: strictjson.Field{Name: "router_decisions_mode",
+			Type: strictjson.Enum{Choices: []string{"check", "force"}}, Default: "check"},
 		group: deploymentGroup,
 		help:  "check (default): only cheapest workers; or force",
-		doc:   "With ``\"check\"`` (default) a repeated decision that is not among the cheapest is an error, with ``\"force\"`` it is carried out.",
+		doc: "With ``\"check\"`` (default) a repeated decision that is not among the cheapest is an error, with " +
+			"``\"force\"`` it is carried out.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_policy_config", Type: strictjson.Text{}},
@@ -333,8 +372,10 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "model", Type: strictjson.Text{NonEmpty: true}},
 		group: deploymentGroup,
-		help:  "model that vLLM serves: KV cache groups, block size, blocks and GPUs follow from it; \"python -m dynamo.replay models\" lists them",
-		doc:   "A model that vLLM serves, from which KV cache groups, block size, blocks and GPUs follow: the engine argument of this name, of all pools. See docs/hybrid.md.",
+		help: "model that vLLM serves: KV cache groups, block size, blocks and GPUs follow from it; \"python -m " +
+			"dynamo.replay models\" lists them",
+		doc: "A model that vLLM serves, from which KV cache groups, block size, blocks and GPUs follow: the engine " +
+			"argument of this name, of all pools. See docs/hybrid.md.",
 	},
 	{
 		Field: strictjson.Field{Name: "model_name", Type: strictjson.Text{NonEmpty: true}},
@@ -346,14 +387,17 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
 		takes: takesPlanner,
-		doc:   "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
+		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and " +
+			"``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "autoscaler", Type: strictjson.Text{NonEmpty: true}},
 		takes: takesAutoscaler,
 		group: deploymentGroup,
 		help:  "policy that changes the number of workers: hpa, keda, queue or schedule, a JSON object or @FILE",
-		doc:   "A policy that changes the number of workers as the run goes on: a dict with the key ``policy`` (``\"hpa\"``, ``\"keda\"``, ``\"queue\"`` or ``\"schedule\"``), or a list of dicts for two pools. See docs/planner.md.",
+		doc: "A policy that changes the number of workers as the run goes on: a dict with the key ``policy`` " +
+			"(``\"hpa\"``, ``\"keda\"``, ``\"queue\"`` or ``\"schedule\"``), or a list of dicts for two pools. See " +
+			"docs/planner.md.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_log", Type: strictjson.Text{NonEmpty: true}},
@@ -367,20 +411,24 @@ var options = slices.Concat([]option{
 		takes: takesObjectOrPath,
 		group: deploymentGroup,
 		help:  "the planner of ai-dynamo changes the number of workers: its settings, a JSON object, @FILE or a path",
-		doc:   "The planner of ai-dynamo changes the number of workers: its settings, a dict or the path of a JSON or YAML file. It needs ``planner_python``. See docs/planner.md.",
+		doc: "The planner of ai-dynamo changes the number of workers: its settings, a dict or the path of a JSON " +
+			"or YAML file. It needs ``planner_python``. See docs/planner.md.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_python", Type: strictjson.Text{NonEmpty: true}},
 		aside: true, takes: takesPath,
 		metavar: "PYTHON", group: deploymentGroup,
 		help: "interpreter of an environment with ai-dynamo, for --planner-config (default: DYNOSIM_PLANNER_PYTHON)",
-		doc:  "The interpreter of an environment with ai-dynamo, which ``planner_config`` needs; if not given, the environment variable ``DYNOSIM_PLANNER_PYTHON``.",
+		doc: "The interpreter of an environment with ai-dynamo, which ``planner_config`` needs; if not given, the " +
+			"environment variable ``DYNOSIM_PLANNER_PYTHON``.",
 	},
 	{
-		Field: strictjson.Field{Name: "benchmark_granularity", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 8},
+		Field: strictjson.Field{Name: "benchmark_granularity", Type: strictjson.Integer{Min: 1, Max: 1 << 20},
+			Default: 8},
 		group: deploymentGroup,
 		help:  "steps per axis of the predictions that --planner-config with target sla begins with (default: 8)",
-		doc:   "Steps per axis of the predictions by AIC that ``planner_config`` with the optimization target ``sla`` begins with; 8 if not given.",
+		doc: "Steps per axis of the predictions by AIC that ``planner_config`` with the optimization target " +
+			"``sla`` begins with; 8 if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "gpu_hour_price", Type: strictjson.Number{MinOpen: true}},
@@ -393,7 +441,8 @@ var options = slices.Concat([]option{
 		takes: takesFaults,
 		group: faultGroup, metavar: "FILE",
 		help: "script of what goes wrong: crash, slow, pause, partition and the like, one JSON object per line, or YAML",
-		doc:  "What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and others, or the path of a JSONL or YAML file with them. See docs/faults.md.",
+		doc: "What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and " +
+			"others, or the path of a JSONL or YAML file with them. See docs/faults.md.",
 	},
 	faultOption("fault_rate", strictjson.Number{Max: 1e6}, 1.0,
 		"how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
@@ -401,23 +450,32 @@ var options = slices.Concat([]option{
 		withoutScript, withoutRates),
 	faultOption("migration_limit", strictjson.Integer{Max: 1000}, 0,
 		"how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
-		"How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the prompt, as Dynamo's frontend does; 0 if not given.",
+		"How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the "+
+			"prompt, as Dynamo's frontend does; 0 if not given.",
 		withoutFaults, withoutWorkerFaults),
 	faultOption("detection_ms", strictjson.Number{Max: 1e15}, 0.0,
 		"until it is noticed that a worker is lost, requests are sent there (default: 0; a live record lives 10000)",
-		"Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if not given; the records of live workers live 10,000.",
+		"Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if "+
+			"not given; the records of live workers live 10,000.",
 		withoutFaults, withoutLosses),
 	faultOption("avoid_ms", strictjson.Number{Max: 1e15}, 0.0,
-		"nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: up to 5000)",
-		"How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for up to 5,000.",
+		"nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: "+
+			"up to 5000)",
+		"How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. "+
+			"Dynamo's frontend avoids it for up to 5,000.",
 		withoutFaults, withoutCrashes),
 	faultOption("retry_refused_ms", strictjson.Number{Max: 1e15}, 0.0,
 		"requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
-		"How long after its streams have broken off requests that are sent to a lost worker go to the router again, ``migration_limit`` times at most, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
+		"How long after its streams have broken off requests that are sent to a lost worker go to the router again, "+
+			"``migration_limit`` times at most, in milliseconds; 0 if not given. Later they fail at once. Dynamo's "+
+			"frontend does this with its KV-aware router.",
 		withoutFaults, withoutCrashes, withoutRetries),
 	faultOption("router_rules", strictjson.Enum{Choices: []string{"1.3", "1.6"}}, "1.3",
 		"what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",
-		"What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused request goes to the router again.",
+		"What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not "+
+			"given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the "+
+			"workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused "+
+			"request goes to the router again.",
 		withoutFaults, withoutCrashes),
 	faultOption("client_timeout_ms", strictjson.Number{MinOpen: true, Max: 1e15}, nil,
 		"clients give a request up that takes longer",
@@ -432,9 +490,11 @@ var options = slices.Concat([]option{
 		withoutFaults, withoutClientRetries),
 	faultOption("hedge_after_ms", strictjson.Number{Max: 1e15}, nil,
 		"send a request a second time that has no token after so long; the first answer counts",
-		"Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that has the first token; the other one is cancelled. Never if not given."),
+		"Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that "+
+			"has the first token; the other one is cancelled. Never if not given."),
 	{
-		Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}}, Default: offlineMode},
+		Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}},
+			Default: offlineMode},
 		group: runGroup,
 		help:  "offline (default, virtual time) or online",
 		doc:   "``\"offline\"`` (default) runs in virtual time, ``\"online\"`` in real time.",
@@ -450,7 +510,9 @@ var options = slices.Concat([]option{
 		kind:  kindTrace,
 		group: runGroup,
 		help:  "traces of agents: ignore when whole runs of agents began and keep this many of them in flight",
-		doc:   "For traces of agents (``agentic_mooncake``, ``weka``, ``dynamo`` with agents): ignore when each graph of requests that wait for each other began, and keep this many graphs in flight. The next one begins when all requests of one are over.",
+		doc: "For traces of agents (``agentic_mooncake``, ``weka``, ``dynamo`` with agents): ignore when each " +
+			"graph of requests that wait for each other began, and keep this many graphs in flight. The next one " +
+			"begins when all requests of one are over.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0},
@@ -463,7 +525,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "seed", Type: strictjson.Integer{Max: math.MaxUint64}, Default: 0},
 		group: runGroup,
 		help:  "decides what is drawn: ties between workers, lengths, arrivals, prefixes (default: 0)",
-		doc:   "Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds give equal runs; 0 if not given.",
+		doc: "Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal " +
+			"seeds give equal runs; 0 if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}},
@@ -478,7 +541,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}},
 		group: runGroup,
 		help:  "goodput: bound on the time to the first token",
-		doc:   "Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report: requests that meet all of them.",
+		doc: "Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report: " +
+			"requests that meet all of them.",
 	},
 	{
 		Field: strictjson.Field{Name: "sla_tpot_ms", Type: strictjson.Number{}},
@@ -501,33 +565,40 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "aic_perf_config", Type: strictjson.Text{}},
 		takes: takesAICConfig,
-		doc:   "The GPUs for which a router with ``router_prefill_load_model=\"aic\"`` predicts how long prompts take: an AicPerfConfig or a dict of its fields.",
+		doc: "The GPUs for which a router with ``router_prefill_load_model=\"aic\"`` predicts how long prompts " +
+			"take: an AicPerfConfig or a dict of its fields.",
 	},
 	{
-		Field: strictjson.Field{Name: "from_report", Type: strictjson.Text{}}, shell: true, reads: true, group: runGroup,
-		help: "repeat the run that wrote this JSON report; only outputs can be chosen anew",
+		Field: strictjson.Field{Name: "from_report", Type: strictjson.Text{}}, shell: true, reads: true,
+		group: runGroup,
+		help:  "repeat the run that wrote this JSON report; only outputs can be chosen anew",
 	},
 }, aicOptions(), []option{
 	{
-		Field: strictjson.Field{Name: "report_json", Type: strictjson.Text{}}, shell: true, group: outputGroup, metavar: "PATH",
-		help: "report file, or a folder for it (default: here)",
+		Field: strictjson.Field{Name: "report_json", Type: strictjson.Text{}}, shell: true, group: outputGroup,
+		metavar: "PATH",
+		help:    "report file, or a folder for it (default: here)",
 	},
 	{
 		Field: strictjson.Field{Name: "rows", Type: strictjson.Bool{}}, // see keepsRows
 		aside: true,
-		doc:   "With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests takes much less memory. True if not given.",
+		doc: "With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many " +
+			"requests takes much less memory. True if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "capture_per_request", Type: strictjson.Bool{}, Default: false},
 		aside: true,
-		doc:   "With True, ``report.per_request`` is a list with a dict for each request, as files of ``report_jsonl_path`` have it. None if not given.",
+		doc: "With True, ``report.per_request`` is a list with a dict for each request, as files of " +
+			"``report_jsonl_path`` have it. None if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "attribution", Type: strictjson.Bool{}, Default: false},
 		aside: true,
 		flag:  "--explain", group: outputGroup,
 		help: "print what latencies consist of, and add that to the report and its rows",
-		doc:  "Divide the time to first token and the latency of every request exactly among its parts, such as waiting for a worker, its own prompt, or others' prompts: ``report[\"attribution\"]``, and columns of the rows. See docs/why.md. False if not given.",
+		doc: "Divide the time to first token and the latency of every request exactly among its parts, such as " +
+			"waiting for a worker, its own prompt, or others' prompts: ``report[\"attribution\"]``, and columns of " +
+			"the rows. See docs/why.md. False if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}},
@@ -541,7 +612,8 @@ var options = slices.Concat([]option{
 		aside: true, takes: takesPath, writes: true,
 		metavar: "PATH", group: outputGroup,
 		help: "also write a timeline of cluster, workers and requests for ui.perfetto.dev, FILE.pftrace",
-		doc:  "Also write a timeline to this file, which ui.perfetto.dev shows: passes and counters of each worker, what each request waited for, and arrows from the router to its workers. See docs/timeline.md.",
+		doc: "Also write a timeline to this file, which ui.perfetto.dev shows: passes and counters of each worker, " +
+			"what each request waited for, and arrows from the router to its workers. See docs/timeline.md.",
 	},
 	{
 		Field:   strictjson.Field{Name: "timeline_window", Type: strictjson.Text{NonEmpty: true}},
@@ -562,26 +634,34 @@ var options = slices.Concat([]option{
 		aside:   true,
 		metavar: "TIME", group: outputGroup,
 		help: "length of its windows, such as 500ms (default: 1s)",
-		doc:  "Keep ``report.timeseries``, with windows of this length, such as ``\"1s\"`` or ``\"500ms\"``. 1s if only the file is given.",
+		doc: "Keep ``report.timeseries``, with windows of this length, such as ``\"1s\"`` or ``\"500ms\"``. 1s if " +
+			"only the file is given.",
 	},
 	{
 		Field: strictjson.Field{Name: "telemetry_options", Type: strictjson.Number{Min: 1, Max: 1e15}},
 		aside: true, takes: takesTelemetry,
-		doc: "Takes samples of queues, KV use and traffic **during** the run: a ``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, jsonl_path=None)``. A callback is called with each, in the calling thread, and an exception that it raises ends the run; a file gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for.",
+		doc: "Takes samples of queues, KV use and traffic **during** the run: a " +
+			"``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, " +
+			"jsonl_path=None)``. A callback is called with each, in the calling thread, and an exception that it " +
+			"raises ends the run; a file gets a line for each; ``report.telemetry.samples`` has all, unless only the " +
+			"others are asked for.",
 	},
 	{
 		Field: strictjson.Field{Name: "html", Type: strictjson.Text{NonEmpty: true}},
 		aside: true, takes: takesPath, writes: true,
 		metavar: "PATH", group: outputGroup,
 		help: "also write a page about the run for a browser: one file, without anything from the net",
-		doc:  "Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest requests. One file for a browser, without anything from the net. The report gets the attribution of latencies, too.",
+		doc: "Also write a page about the run to this file: summary, distributions, queues and KV use over time, " +
+			"slowest requests. One file for a browser, without anything from the net. The report gets the " +
+			"attribution of latencies, too.",
 	},
 	{
 		Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}},
 		aside: true, takes: takesPath, writes: true,
 		metavar: "PATH", group: outputGroup,
 		help: "also write the workload as a Mooncake trace",
-		doc:  "Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning says with which ``trace_format`` and ``trace_block_size``.",
+		doc: "Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning " +
+			"says with which ``trace_format`` and ``trace_block_size``.",
 	},
 	{Field: strictjson.Field{Name: "expected_inputs", Type: strictjson.Any{}}, aside: true}, // see parseRepeats
 })
@@ -607,7 +687,8 @@ var aicHelp = [][2]string{
 
 // faultOption returns a row about what goes wrong, or what is done about it.
 func faultOption(name string, t strictjson.Type, preset any, help, doc string, idle ...idleWhen) option {
-	return option{Field: strictjson.Field{Name: name, Type: t, Default: preset}, group: faultGroup, help: help, doc: doc, idle: idle}
+	return option{Field: strictjson.Field{Name: name, Type: t, Default: preset}, group: faultGroup, help: help,
+		doc: doc, idle: idle}
 }
 
 func aicOptions() []option {

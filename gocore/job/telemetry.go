@@ -31,7 +31,8 @@ func (s *sampler) OnTick(t *planner.Tick) (planner.Decision, error) {
 		kind = "baseline"
 	}
 	err := s.tell(kind, t)
-	return planner.Decision{Prefill: planner.Unchanged, Decode: planner.Unchanged, NextMs: float64(float64(s.taken) * s.everyMs)}, err
+	return planner.Decision{Prefill: planner.Unchanged, Decode: planner.Unchanged,
+		NextMs: float64(float64(s.taken) * s.everyMs)}, err
 }
 
 // End implements [planner.Ender].
@@ -83,7 +84,8 @@ func appendGauges(dst []byte, gauges []planner.Gauge) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = fmt.Appendf(dst, `{"worker_id":%d,"dp_rank":0,"active_blocks":%d,"total_blocks":%d,"active_cache_usage":`, g.Worker, g.ActiveBlocks, g.Blocks)
+		dst = fmt.Appendf(dst, `{"worker_id":%d,"dp_rank":0,"active_blocks":%d,"total_blocks":%d,"active_cache_usage":`,
+			g.Worker, g.ActiveBlocks, g.Blocks)
 		dst = appendReal(dst, float64(g.ActiveBlocks)/math.Max(float64(g.Blocks), 1))
 		dst = fmt.Appendf(dst, `,"running_requests":%d,"waiting_requests":%d}`, g.Running, g.Waiting)
 	}

@@ -33,7 +33,8 @@ func (l *tickLog) add(t *planner.Tick, d planner.Decision) {
 			waiting, running = waiting+g.Waiting, running+g.Running
 		}
 		if s.Gauges != nil {
-			line = fmt.Appendf(line, `,"waiting_%s_requests":%d,"running_%s_requests":%d`, pool.name, waiting, pool.name, running)
+			line = fmt.Appendf(line, `,"waiting_%s_requests":%d,"running_%s_requests":%d`, pool.name, waiting,
+				pool.name, running)
 		}
 	}
 	line = appendTraffic(append(line, `,"traffic":`...), &t.Traffic)

@@ -88,7 +88,8 @@ func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 			return engine.Setup{Model: m.prefill, Trace: cachetrace.New(trace, d.prefill, 0)}
 		}
 		return engine.Setup{
-			Model: m.decode, Trace: cachetrace.New(trace, d.args, 0), Drafts: d.args.NewDrafts(worker, 0), Commons: commons,
+			Model: m.decode, Trace: cachetrace.New(trace, d.args, 0), Drafts: d.args.NewDrafts(worker, 0),
+			Commons: commons,
 		}
 	}
 }

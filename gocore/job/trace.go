@@ -23,7 +23,8 @@ type Trace struct {
 	hashes   []string // SHA-256 of the files, in hexadecimal
 	requests int
 	longest  int // prompt, in tokens
-	// arrivalRPS is requests per second between the first and the last session's start, 0 if the trace has no such span.
+	// arrivalRPS is requests per second between the first and the last session's start, 0 if the trace has no such
+	// span.
 	arrivalRPS float64
 
 	mu     sync.Mutex
@@ -162,13 +163,15 @@ func (t *Trace) parse(as reading, poll func() error) (*workload.Workload, error)
 		return nil, err
 	}
 	hashes := make([]string, len(sources))
-	for i, source := range sources { // the hash covers all bytes of the file, also those after the end of compressed data
+	// the hash covers all bytes of the file, also those after the end of compressed data
+	for i, source := range sources {
 		if _, err := io.Copy(io.Discard, source.Reader); err != nil {
 			return nil, fmt.Errorf("trace_files: %s: %w", source.Name, err)
 		}
 		hashes[i] = hex.EncodeToString(sums[i].Sum(nil))
 		if t.hashes != nil && hashes[i] != t.hashes[i] {
-			return nil, fmt.Errorf("trace_files: %s has changed since it was loaded: its SHA-256 begins with %.12s, want %.12s",
+			return nil, fmt.Errorf("trace_files: %s has changed since it was loaded: its SHA-256 begins with %.12s, "+
+				"want %.12s",
 				source.Name, hashes[i], t.hashes[i])
 		}
 	}

@@ -59,7 +59,8 @@ func TestSharedTrace(t *testing.T) {
 	}
 	var configs, want []string
 	for _, blockSize := range []int{4, 8} {
-		for _, more := range []string{`"arrival_speedup_ratio":2.5`, `"arrival_speedup_ratio":0.5,"num_workers":3`, `"replay_concurrency":2`} {
+		for _, more := range []string{`"arrival_speedup_ratio":2.5`, `"arrival_speedup_ratio":0.5,"num_workers":3`,
+			`"replay_concurrency":2`} {
 			config := fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"trace_block_size":16,"extra_engine_args":"{\"block_size\":%d}",%s}`,
 				path, blockSize, more)
 			configs, want = append(configs, config), append(want, outcome(t, config, &Monitor{}))
@@ -87,23 +88,27 @@ func TestSharedTraceStays(t *testing.T) {
 	}
 	config := fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"trace_block_size":16,"extra_engine_args":"{\"block_size\":4}"}`, path)
 	want := outcome(t, config, &Monitor{})
-	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[1]}`), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[1]}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if got := outcome(t, config, &Monitor{Trace: trace}); got != want {
 		t.Errorf("got %.300s, want what was read before the file changed", got)
 	}
-	if _, err := Run(strings.Replace(config, `\"block_size\":4`, `\"block_size\":8`, 1), &Monitor{Trace: trace}); err == nil ||
+	if _, err := Run(strings.Replace(config, `\"block_size\":4`, `\"block_size\":8`, 1),
+		&Monitor{Trace: trace}); err == nil ||
 		!strings.Contains(err.Error(), "has changed since it was loaded") || Kind(err) != "usage" {
 		t.Errorf("got %v, want that the file has changed", err)
 	}
-	if _, err := loadShared(t, path, fmt.Sprintf(`,"sha256":[%q]`, trace.hashes[0])); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if _, err := loadShared(t, path, fmt.Sprintf(`,"sha256":[%q]`, trace.hashes[0])); err == nil ||
+		!strings.Contains(err.Error(), "has changed") {
 		t.Errorf("got %v, want that the file has changed", err)
 	}
 }
 
 func TestTraceThatCannotBeShared(t *testing.T) {
-	if _, err := loadShared(t, "-", ""); err == nil || !strings.Contains(err.Error(), "trace_files: got standard input, want a file") {
+	if _, err := loadShared(t, "-", ""); err == nil ||
+		!strings.Contains(err.Error(), "trace_files: got standard input, want a file") {
 		t.Errorf("got %v, want standard input refused", err)
 	}
 	if _, err := loadShared(t, filepath.Join(t.TempDir(), "none"), ""); Kind(err) != "notfound" {

@@ -55,7 +55,8 @@ func (j *Journal) Again(id, request engine.RequestID, number int, ms float64) {
 		j.lives = append(j.lives, life{})
 	}
 	first := &j.lives[request]
-	j.lives[id] = life{arrivedMs: ms, firstMs: math.NaN(), promptTokens: first.promptTokens, outputTokens: first.outputTokens}
+	j.lives[id] = life{arrivedMs: ms, firstMs: math.NaN(), promptTokens: first.promptTokens,
+		outputTokens: first.outputTokens}
 	j.attempts[id] = attempt{request, number}
 	j.nowMs = max(j.nowMs, ms)
 	j.router.arrived(ms)
@@ -162,7 +163,8 @@ func (j *Journal) Served(request engine.RequestID, ms float64) {
 	in := j.totals.at(ms)
 	in.completions++
 	first, emitted := j.done[request]
-	if emitted && j.cfg.Good != nil && j.cfg.Good(max(0, first-life.arrivedMs), max(0, ms-life.arrivedMs), int(life.outputTokens)) {
+	if emitted && j.cfg.Good != nil && j.cfg.Good(max(0, first-life.arrivedMs), max(0, ms-life.arrivedMs),
+		int(life.outputTokens)) {
 		in.good++
 	}
 }

@@ -32,8 +32,8 @@ type Config struct {
 	// Name is what a request is called.
 	Name func(engine.RequestID) string
 
-	// Live workers have no router, and ids of requests that count up from 1; Requests is 0 then. Ranks is how many engines
-	// each worker has. A worker of whose timeline there are MostBytes keeps no more of it; 0 is for no limit.
+	// Live workers have no router, and ids of requests that count up from 1; Requests is 0 then. Ranks is how many
+	// engines each worker has. A worker of whose timeline there are MostBytes keeps no more of it; 0 is for no limit.
 	Live      bool
 	Ranks     int
 	MostBytes int
@@ -52,7 +52,8 @@ type Journal struct {
 	nowMs   float64 // the last moment that was heard of
 	full    bool    // there are MostBytes
 
-	// Of a run with faults, nil without: attempts that are not the first of a request, and when clients had first tokens.
+	// Of a run with faults, nil without: attempts that are not the first of a request, and when clients had first
+	// tokens.
 	attempts map[engine.RequestID]attempt
 	done     map[engine.RequestID]float64
 	stints   []stint // in which workers worked
@@ -137,7 +138,8 @@ func (j *Journal) Arrived(req engine.Request, ms float64) {
 		j.lives = append(j.lives, life{})
 	}
 	nan := math.NaN()
-	j.lives[req.ID] = life{arrivedMs: ms, firstMs: nan, promptTokens: int32(req.PromptTokens), outputTokens: int32(req.OutputTokens)}
+	j.lives[req.ID] = life{arrivedMs: ms, firstMs: nan, promptTokens: int32(req.PromptTokens),
+		outputTokens: int32(req.OutputTokens)}
 	j.router.arrived(ms)
 	if j.totals != nil {
 		j.totals.at(ms).arrivals++
@@ -162,7 +164,8 @@ func (j *Journal) Joined(r engine.Role, i int, id engine.RequestID, ms float64) 
 
 // Pass records a pass that starts, with its parts (engine.Setup.Explain). It does not keep the slices of the pass.
 // lastTokenMs is when a request, which emits again after an interruption, emitted before.
-func (j *Journal) Pass(r engine.Role, i int, e engine.Engine, p *engine.Pass, lastTokenMs func(engine.RequestID) (float64, bool)) {
+func (j *Journal) Pass(r engine.Role, i int, e engine.Engine, p *engine.Pass,
+	lastTokenMs func(engine.RequestID) (float64, bool)) {
 	if j.ended() || p.Idle() {
 		return
 	}

@@ -9,7 +9,8 @@ import (
 
 // TestLeavesOnce: a request that is rejected by a pass without duration, and then taken from its worker, leaves once.
 func TestLeavesOnce(t *testing.T) {
-	j := New(Config{Requests: 2, Series: true, StepMs: 10, Name: func(id engine.RequestID) string { return strconv.Itoa(int(id)) }})
+	j := New(Config{Requests: 2, Series: true, StepMs: 10,
+		Name: func(id engine.RequestID) string { return strconv.Itoa(int(id)) }})
 	for id := range engine.RequestID(2) {
 		j.Arrived(engine.Request{ID: id, PromptTokens: 10, OutputTokens: 2}, 0)
 		j.Joined(engine.Prefill, 0, id, 0)

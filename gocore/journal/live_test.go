@@ -21,8 +21,10 @@ func TestBound(t *testing.T) {
 			part.Arrived(engine.Request{ID: id, PromptTokens: 10, OutputTokens: 2}, ms)
 			part.Joined(engine.Aggregated, 0, id, ms)
 			part.Pass(engine.Aggregated, 0, nil, &engine.Pass{
-				StartMs: ms, EndMs: ms + 5, Scheduled: 1, Tokens: 1, Started: []engine.TokenRun{{ID: id}}, Finished: []engine.RequestID{id},
-				Parts: &engine.Parts{Joined: []engine.RequestID{id}, Prompts: []engine.PromptShare{{ID: id, Tokens: 10}}},
+				StartMs: ms, EndMs: ms + 5, Scheduled: 1, Tokens: 1, Started: []engine.TokenRun{{ID: id}},
+				Finished: []engine.RequestID{id},
+				Parts: &engine.Parts{Joined: []engine.RequestID{id},
+					Prompts: []engine.PromptShare{{ID: id, Tokens: 10}}},
 			}, nil)
 		}
 		j.Merge([]*Journal{part})

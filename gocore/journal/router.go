@@ -23,7 +23,10 @@ func (r *router) arrived(ms float64) { r.change(ms, +1) }
 func (r *router) change(ms float64, by int) {
 	if totals := r.journal.totals; totals != nil && ms > r.countedMs {
 		if waiting := float64(r.waiting); waiting > 0 {
-			totals.over(r.countedMs, ms, func(in *window, partMs, _, _ float64) { in.waitingMs += float64(waiting * partMs) })
+			totals.over(r.countedMs, ms, func(in *window, partMs, _,
+				_ float64) {
+				in.waitingMs += float64(waiting * partMs)
+			})
 		}
 		r.countedMs = ms
 	}
@@ -60,7 +63,8 @@ func (r *router) lane(fromMs, toMs float64) perfetto.TrackID {
 	i, fresh := r.lanes.take(fromMs, toMs)
 	track := waitsTrack + perfetto.TrackID(i)
 	if fresh {
-		r.out.Describe(perfetto.Track{ID: track, Parent: routerTrack, Name: fmt.Sprintf("waiting %d", i+1), Rank: 2 + i})
+		r.out.Describe(perfetto.Track{ID: track, Parent: routerTrack, Name: fmt.Sprintf("waiting %d", i+1),
+			Rank: 2 + i})
 	}
 	return track
 }

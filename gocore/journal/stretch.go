@@ -147,7 +147,8 @@ func (in *window) continued(runs []engine.TokenRun, ms float64, lastTokenMs func
 // coast adds passes in which each request that emitted in the pass before emitted a token.
 func (w *worker) coast(e engine.Engine, endsMs []float64) {
 	last := endsMs[len(endsMs)-1]
-	next := stretch{fromMs: w.endMs, toMs: last, passes: len(endsMs), tokens: w.emitters * len(endsMs), requests: w.emitters}
+	next := stretch{fromMs: w.endMs, toMs: last, passes: len(endsMs), tokens: w.emitters * len(endsMs),
+		requests: w.emitters}
 	if w.countsTokens() {
 		n := int64(w.emitters)
 		for _, endMs := range endsMs {

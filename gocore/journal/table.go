@@ -183,7 +183,8 @@ func (j *Journal) Table() *Table {
 		w.series.widenTo(stepMs)
 	}
 	j.keepLast(append(seriesOf(workers), totals), stepMs)
-	t := newTable(stepMs, Kind{Faulty: j.attempts != nil, Ranked: j.cfg.Ranked, Hosted: j.cfg.Hosted, Grouped: j.cfg.Grouped})
+	t := newTable(stepMs, Kind{Faulty: j.attempts != nil, Ranked: j.cfg.Ranked, Hosted: j.cfg.Hosted,
+		Grouped: j.cfg.Grouped})
 	t.EndMs = j.nowMs
 	for i := 0; ; i++ {
 		lengthMs := min(stepMs, j.nowMs-float64(float64(i)*stepMs))
@@ -193,7 +194,8 @@ func (j *Journal) Table() *Table {
 		places := []place{{pool: "cluster", number: -1, ms: lengthMs, emits: true, goods: j.cfg.Good != nil}}
 		for _, w := range workers {
 			p := place{
-				pool: poolNames[w.role], number: w.number, window: w.series.window(i), workers: 1, blocks: w.blocks, others: w.otherBlocks(), ms: lengthMs,
+				pool: poolNames[w.role], number: w.number, window: w.series.window(i), workers: 1, blocks: w.blocks,
+				others: w.otherBlocks(), ms: lengthMs,
 				routerMs: math.NaN(), emits: w.role != engine.Prefill,
 			}
 			places = append(places, p)

@@ -89,19 +89,24 @@ func (w *worker) describe() {
 	w.counters[blocksCounter].out = w.passes
 	if w.j.cfg.Hosted {
 		w.copied = perfetto.NewSequence(copySequences + w.index())
-		w.copied.Describe(perfetto.Track{ID: w.base + toHostTrack, Parent: w.base, Name: "copies to the host", Rank: 2 + numCounters})
-		w.copied.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host", Rank: 3 + numCounters})
+		w.copied.Describe(perfetto.Track{ID: w.base + toHostTrack, Parent: w.base, Name: "copies to the host",
+			Rank: 2 + numCounters})
+		w.copied.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host",
+			Rank: 3 + numCounters})
 	}
 	if w.j.cfg.Storage {
-		w.copied.Describe(perfetto.Track{ID: w.base + writesTrack, Parent: w.base, Name: "writes to storage", Rank: 4 + numCounters})
-		w.copied.Describe(perfetto.Track{ID: w.base + readsTrack, Parent: w.base, Name: "reads from storage", Rank: 5 + numCounters})
+		w.copied.Describe(perfetto.Track{ID: w.base + writesTrack, Parent: w.base, Name: "writes to storage",
+			Rank: 4 + numCounters})
+		w.copied.Describe(perfetto.Track{ID: w.base + readsTrack, Parent: w.base, Name: "reads from storage",
+			Rank: 5 + numCounters})
 	}
 	if w.j.cfg.Grouped {
 		name := "KV blocks of full attention"
 		if w.hasOwnPool() {
 			name = "KV blocks of the window layers"
 		}
-		w.out.Describe(perfetto.Track{ID: w.base + groupTrack, Parent: w.base, Name: name, Rank: 1 + blocksCounter, Counts: true})
+		w.out.Describe(perfetto.Track{ID: w.base + groupTrack, Parent: w.base, Name: name, Rank: 1 + blocksCounter,
+			Counts: true})
 		w.group = counter{out: w.passes, track: w.base + groupTrack, fromMs: w.j.cfg.FromMs, toMs: w.j.cfg.ToMs}
 	}
 	w.out.Describe(perfetto.Track{ID: w.base + requestsTrack, Parent: w.base, Name: "requests", Rank: 1 + numCounters})
@@ -135,7 +140,8 @@ func (w *worker) writeStretch(s *stretch) {
 			name = "mixed"
 		}
 		args = append(args,
-			perfetto.Arg{Name: "prompts", Value: int64(s.prompts)}, perfetto.Arg{Name: "prompt tokens", Value: int64(s.promptTokens)})
+			perfetto.Arg{Name: "prompts", Value: int64(s.prompts)},
+			perfetto.Arg{Name: "prompt tokens", Value: int64(s.promptTokens)})
 	}
 	if s.passes > 1 {
 		args = append(args, perfetto.Arg{Name: "passes", Value: int64(s.passes)})
@@ -180,7 +186,8 @@ func (w *worker) writeCopy(c engine.Copy) {
 		return
 	}
 	name, track := w.trackOf(c)
-	w.copied.Begin(perfetto.Event{Track: track, AtNs: from, Name: name, Args: []perfetto.Arg{{Name: "blocks", Value: int64(c.Blocks)}}})
+	w.copied.Begin(perfetto.Event{Track: track, AtNs: from, Name: name,
+		Args: []perfetto.Arg{{Name: "blocks", Value: int64(c.Blocks)}}})
 	w.copied.End(track, to)
 }
 
@@ -207,7 +214,8 @@ func (w *worker) write(s *stay, endMs float64) {
 	}
 	w.out.Begin(perfetto.Event{
 		Track: track, AtNs: from, Name: "request ", Label: w.j.label(s.id), Flow: arrow, Ends: w.role != engine.Prefill,
-		Args: []perfetto.Arg{{Name: "prompt tokens", Value: int64(life.promptTokens)}, {Name: "output tokens", Value: int64(life.outputTokens)}},
+		Args: []perfetto.Arg{{Name: "prompt tokens", Value: int64(life.promptTokens)},
+			{Name: "output tokens", Value: int64(life.outputTokens)}},
 	})
 	for _, p := range s.pieces {
 		w.writePiece(track, p)

@@ -43,10 +43,13 @@ func (j *Journal) WriteTimeline(out io.Writer, scaling []Scale, faults []Fault) 
 // describe makes the tracks of the whole run.
 func (j *Journal) describe(out *perfetto.Sequence) {
 	out.Describe(perfetto.Track{ID: clusterTrack, Name: "cluster"})
-	out.Describe(perfetto.Track{ID: arrivalsTrack, Parent: clusterTrack, Name: "arrivals", Rank: 0, Counts: true, Unit: "1/s"})
-	out.Describe(perfetto.Track{ID: completionsTrack, Parent: clusterTrack, Name: "completions", Rank: 1, Counts: true, Unit: "1/s"})
+	out.Describe(perfetto.Track{ID: arrivalsTrack, Parent: clusterTrack, Name: "arrivals", Rank: 0, Counts: true,
+		Unit: "1/s"})
+	out.Describe(perfetto.Track{ID: completionsTrack, Parent: clusterTrack, Name: "completions", Rank: 1, Counts: true,
+		Unit: "1/s"})
 	if j.cfg.Good != nil {
-		out.Describe(perfetto.Track{ID: goodputTrack, Parent: clusterTrack, Name: "goodput", Rank: 2, Counts: true, Unit: "1/s"})
+		out.Describe(perfetto.Track{ID: goodputTrack, Parent: clusterTrack, Name: "goodput", Rank: 2, Counts: true,
+			Unit: "1/s"})
 	}
 	if j.cfg.Live {
 		return
@@ -90,7 +93,8 @@ func (j *Journal) writeScaling(out *perfetto.Sequence, scaling []Scale) {
 		if !known {
 			track = scaleTrack + perfetto.TrackID(len(tracks))
 			tracks[e.Pool] = track
-			out.Describe(perfetto.Track{ID: track, Parent: clusterTrack, Name: e.Pool + " workers", Rank: 3 + len(tracks), Counts: true})
+			out.Describe(perfetto.Track{ID: track, Parent: clusterTrack, Name: e.Pool + " workers",
+				Rank: 3 + len(tracks), Counts: true})
 		}
 		if _, at, ok := j.cfg.within(e.AtMs, e.AtMs); ok {
 			out.Count(track, at, float64(e.To))

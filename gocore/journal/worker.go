@@ -31,7 +31,8 @@ type worker struct {
 	// Nil without a timeline. Passes have a sequence of their own: a coast is recorded when it is over, after requests
 	// that joined meanwhile.
 	out, passes *perfetto.Sequence
-	copied      *perfetto.Sequence // copies to the host and back, which begin later than the pass that tells of them; nil without any
+	// copies to the host and back, which begin later than the pass that tells of them; nil without any
+	copied *perfetto.Sequence
 
 	base      perfetto.TrackID
 	counters  [numCounters]counter
@@ -303,7 +304,8 @@ func (w *worker) finish(s *stay, ms float64) {
 	life := &w.j.lives[s.id]
 	in := w.j.totals.at(ms)
 	in.completions++
-	if w.j.cfg.Good != nil && w.j.cfg.Good(max(0, life.firstMs-life.arrivedMs), max(0, ms-life.arrivedMs), int(life.outputTokens)) {
+	if w.j.cfg.Good != nil && w.j.cfg.Good(max(0, life.firstMs-life.arrivedMs), max(0, ms-life.arrivedMs),
+		int(life.outputTokens)) {
 		in.good++
 	}
 }

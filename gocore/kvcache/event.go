@@ -13,10 +13,11 @@ const (
 	LetGo
 )
 
-// Event announces that one tier of a worker's cache has stored blocks or removed them, for routers and the subscribers of
-// live workers. The blocks of a Stored event follow each other in one sequence; Parent is the block before the first of
-// them, when there is one. Removed lists blocks in eviction order. A block that moves to another tier is stored there and
-// removed here, in two events. Groups of layers each have a copy of a block of their own: an event is about those of one group.
+// Event announces that one tier of a worker's cache has stored blocks or removed them, for routers and the subscribers
+// of live workers. The blocks of a Stored event follow each other in one sequence; Parent is the block before the first
+// of them, when there is one. Removed lists blocks in eviction order. A block that moves to another tier is stored
+// there and removed here, in two events. Groups of layers each have a copy of a block of their own: an event is about
+// those of one group.
 type Event struct {
 	Kind      EventKind
 	Tier      Tier

@@ -44,7 +44,8 @@ func TestHashVectors(t *testing.T) {
 		blocks, sequence []uint64
 	}{
 		{[]uint32{1, 2, 3, 4}, 4, []uint64{14643705804678351452}, []uint64{14643705804678351452}},
-		{[]uint32{0, 1, 2, 3, 4, 5, 6, 7}, 4, []uint64{9143094415614847814, 12124091508212882195}, []uint64{9143094415614847814, 9510318385840434533}},
+		{[]uint32{0, 1, 2, 3, 4, 5, 6, 7}, 4, []uint64{9143094415614847814, 12124091508212882195},
+			[]uint64{9143094415614847814, 9510318385840434533}},
 		{[]uint32{1, 2, 3, 4, 5, 6}, 2, []uint64{10773075109927122010, 2662118915037317746, 6688820035109214136},
 			[]uint64{10773075109927122010, 5890102321129957602, 3801924459721183657}},
 		{[]uint32{0, 0, 0, 0}, 2, []uint64{6964963774696201994, 6964963774696201994}, nil},
@@ -65,7 +66,8 @@ func TestHashVectors(t *testing.T) {
 			}
 		}
 		if !slices.Equal(blocks, test.blocks) || test.sequence != nil && !slices.Equal(sequence, test.sequence) {
-			t.Errorf("%v in blocks of %d: got %v, %v, want %v, %v", test.tokens, test.blockSize, blocks, sequence, test.blocks, test.sequence)
+			t.Errorf("%v in blocks of %d: got %v, %v, want %v, %v", test.tokens, test.blockSize, blocks, sequence,
+				test.blocks, test.sequence)
 		}
 	}
 }

@@ -18,13 +18,16 @@ type eventMetrics struct {
 func newEventMetrics(r prometheus.Registerer) *eventMetrics {
 	labels := []string{"dynamo_namespace", "dynamo_component", "worker_id"}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynamo_component_kv_publisher_" + name, Help: help}, labels)
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynamo_component_kv_publisher_" + name, Help: help},
+			labels)
 		r.MustRegister(c)
 		return c
 	}
 	return &eventMetrics{
-		dropped: counter("engines_dropped_events_total", "KV events lost between an engine and its publisher: none ever is.", labels...),
-		native:  counter("zmq_events_total", "KV events in the engine's own format.", append(labels, "event_type", "stage")...),
+		dropped: counter("engines_dropped_events_total",
+			"KV events lost between an engine and its publisher: none ever is.", labels...),
+		native: counter("zmq_events_total", "KV events in the engine's own format.",
+			append(labels, "event_type", "stage")...),
 	}
 }
 
@@ -35,7 +38,8 @@ func (m *eventMetrics) rank(e discovery.Endpoint, workerID string, native bool) 
 	if !native {
 		return c
 	}
-	for _, stage := range []string{"received", "accepted"} { // the other stages of Dynamo are those of a relay, which does not exist here
+	// the other stages of Dynamo are those of a relay, which does not exist here
+	for _, stage := range []string{"received", "accepted"} {
 		c.stored = append(c.stored, m.native.WithLabelValues(e.Namespace, e.Component, workerID, "stored", stage))
 		c.removed = append(c.removed, m.native.WithLabelValues(e.Namespace, e.Component, workerID, "removed", stage))
 	}

@@ -71,7 +71,8 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 	rng := rand.New(rand.NewPCG(g.seed, g.drawn.Add(1)))
 	q := newRequest(request.TokenIDs, g.outputs.decide(&request, rng))
 	q.salt = request.CacheSalt
-	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank], received: call.ReceivedAt}
+	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank],
+		received: call.ReceivedAt}
 	if g.args.Role == engine.Prefill {
 		s.params = "dummy" // the decode worker does not look at it
 	}
@@ -114,7 +115,8 @@ func (g *generator) handOver(ctx context.Context, callID string, request *wire.R
 	over := make(chan error, 1)
 	s.handoff = over
 	go guard.Func(func() {
-		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs), handoffPart{g.ranks[dpRank], s.request})
+		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs),
+			handoffPart{g.ranks[dpRank], s.request})
 	})()
 	served := s.reply.Accept() == nil && s.run(ctx)
 	if s.handoff != nil {

@@ -91,8 +91,11 @@ func (d *deployment) run(x *transaction, from, to rendezvous.Engine, prompt int)
 }
 
 var disaggregated = map[string]func(*engineargs.Args){
-	"vllm":                        func(*engineargs.Args) {},
-	"sglang":                      func(a *engineargs.Args) { a.EngineType, a.SGLang.ReferenceQuirks = engineargs.SGLang, false },
+	"vllm": func(*engineargs.Args) {},
+	"sglang": func(a *engineargs.Args) {
+		a.EngineType,
+			a.SGLang.ReferenceQuirks = engineargs.SGLang, false
+	},
 	"vllm without prefix caching": func(a *engineargs.Args) { a.PrefixCaching = false },
 	"only what is missing": func(a *engineargs.Args) {
 		a.Transfer = engineargs.TransferArgs{BytesPerToken: 1_000_000, BandwidthGBs: 64, DestinationMissing: true}
@@ -155,7 +158,8 @@ func TestBrokenHandoffs(t *testing.T) {
 		"the prefill worker":               func(d *deployment, _ *transaction) { d.source.close() },
 	} {
 		for name, change := range disaggregated {
-			for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 15 * time.Millisecond, 40 * time.Millisecond} {
+			for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 15 * time.Millisecond,
+				40 * time.Millisecond} {
 				t.Run(how+" of "+name+" after "+after.String(), func(t *testing.T) {
 					t.Parallel()
 					d := deploy(t, func(a *engineargs.Args) {

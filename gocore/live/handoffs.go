@@ -94,7 +94,8 @@ func identify(info *wire.Bootstrap, callID string) bootstrap.Identity {
 
 // run hands a request over and returns when that is done: nil if the destination has it. After an error, the engine of
 // this worker has been told to drop the request.
-func (h *handoffs) run(ctx context.Context, info *wire.Bootstrap, id bootstrap.Identity, dpRank, promptTokens int, s rendezvous.Engine) (err error) {
+func (h *handoffs) run(ctx context.Context, info *wire.Bootstrap, id bootstrap.Identity, dpRank, promptTokens int,
+	s rendezvous.Engine) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("internal: %v\n%s", cause, debug.Stack())

@@ -62,7 +62,8 @@ type address struct {
 }
 
 func (a *address) open(_ discovery.Endpoint, _ uint64, path string) (map[string]string, error) {
-	return map[string]string{a.kind: a.start + net.JoinHostPort(a.host, strconv.Itoa(a.server.Addr().Port)) + a.root + path}, nil
+	return map[string]string{a.kind: a.start + net.JoinHostPort(a.host, strconv.Itoa(a.server.Addr().Port)) + a.root +
+		path}, nil
 }
 
 func (a *address) shut(string) {}

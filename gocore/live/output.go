@@ -128,7 +128,8 @@ func (o *outputs) check(request *wire.Request, args *engineargs.Args) string {
 		return "stop_conditions.max_tokens: got 0, want at least 1"
 	}
 	if needed := (prompt + length + args.BlockSize - 1) / args.BlockSize; needed > args.NumGPUBlocks {
-		return fmt.Sprintf("prompt of %d + output of %d tokens need %d KV blocks of %d, the pool has %d: send less, or start the worker with a larger pool",
+		return fmt.Sprintf("prompt of %d + output of %d tokens need %d KV blocks of %d, the pool has %d: send less, "+
+			"or start the worker with a larger pool",
 			prompt, length, needed, args.BlockSize, args.NumGPUBlocks)
 	}
 	return ""

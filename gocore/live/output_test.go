@@ -49,7 +49,8 @@ func TestCheck(t *testing.T) {
 		{5, number(1), []string{"output_replay_id:r"}, "KV blocks"},
 	} {
 		request := &wire.Request{
-			TokenIDs: make([]uint32, test.prompt), StopConditions: wire.StopConditions{MaxTokens: test.most}, Annotations: test.annotations,
+			TokenIDs: make([]uint32, test.prompt), StopConditions: wire.StopConditions{MaxTokens: test.most},
+			Annotations: test.annotations,
 		}
 		got := o.check(request, &args)
 		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {

@@ -30,7 +30,8 @@ type Config struct {
 	Endpoint  discovery.Endpoint
 	Args      engineargs.Args
 	Timing    timing.Model // nil for the polynomial
-	// Predict answers questions about the durations of passes, called from several goroutines; nil if Timing is used instead.
+	// Predict answers questions about the durations of passes, called from several goroutines; nil if Timing is used
+	// instead.
 	Predict func([]timing.Question) ([]timing.Answer, error)
 
 	Workers int
@@ -38,8 +39,8 @@ type Config struct {
 	Pause func(i int) time.Duration
 	// EventsPorts and ReplayPorts are the first ports of each worker for events in vLLM's own format; nil for none.
 	EventsPorts, ReplayPorts []int
-	// BootstrapPorts are where each prefill worker hands requests over, 0 for any; nil if none does. BootstrapHost is the host
-	// under which decode workers reach them, BootstrapListen the address that they are bound to, "" for all.
+	// BootstrapPorts are where each prefill worker hands requests over, 0 for any; nil if none does. BootstrapHost is
+	// the host under which decode workers reach them, BootstrapListen the address that they are bound to, "" for all.
 	BootstrapPorts                 []int
 	BootstrapHost, BootstrapListen string
 
@@ -72,12 +73,14 @@ func (c *Config) setup(worker, dpRank int) engine.Setup {
 	return s
 }
 
-// EngineSetup returns what the engine of a rank gets besides its arguments: a model of durations, which asks predict unless that is nil,
-// and the draft tokens that are accepted.
+// EngineSetup returns what the engine of a rank gets besides its arguments: a model of durations, which asks predict
+// unless that is nil, and the draft tokens that are accepted.
 func EngineSetup(
-	args *engineargs.Args, model timing.Model, predict func([]timing.Question) ([]timing.Answer, error), worker, dpRank int,
+	args *engineargs.Args, model timing.Model, predict func([]timing.Question) ([]timing.Answer, error), worker,
+	dpRank int,
 ) engine.Setup {
-	s := engine.Setup{Model: model, Role: args.Role, Drafts: args.NewDrafts(worker, dpRank), LowerTiers: true, Names: true}
+	s := engine.Setup{Model: model, Role: args.Role, Drafts: args.NewDrafts(worker, dpRank), LowerTiers: true,
+		Names: true}
 	if predict != nil {
 		s.Model = timing.NewAsked(1, predict)
 	}
@@ -109,9 +112,10 @@ type Process struct {
 // New opens the request plane of a process that has no workers yet.
 func New(c Config) (*Process, error) {
 	p := &Process{
-		config:  c,
-		plane:   plane.New(c.Plane),
-		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded, engine: c.Args},
+		config: c,
+		plane:  plane.New(c.Plane),
+		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded,
+			engine: c.Args},
 		tokens:  newTokens(maxTokens),
 		metrics: enginemetrics.New(c.Registry, c.Args, c.Plane.Metrics.Detail() == plane.PerWorker),
 		events:  newEventMetrics(c.Registry),
@@ -133,8 +137,8 @@ func New(c Config) (*Process, error) {
 	return p, nil
 }
 
-// Launch starts the workers, one after the other. It stops early without an error if the context ends. Shutdown must be called
-// in any case.
+// Launch starts the workers, one after the other. It stops early without an error if the context ends. Shutdown must be
+// called in any case.
 func (p *Process) Launch(ctx context.Context) error {
 	for i := range p.config.Workers {
 		if err := p.launch(ctx, i); err != nil {
@@ -205,8 +209,8 @@ const goodbyeTimeout = 5 * time.Second
 // Failed receives the error of a worker that could not start its engines, or the error that no worker is left.
 func (p *Process) Failed() <-chan error { return p.failed }
 
-// Shutdown withdraws all workers from discovery, waits until their requests are answered or the context ends, and closes
-// everything.
+// Shutdown withdraws all workers from discovery, waits until their requests are answered or the context ends, and
+// closes everything.
 func (p *Process) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	p.draining = true

@@ -32,7 +32,8 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// startProcess runs two workers of two ranks in this process, with engine-native events from port on if that is above 0.
+// startProcess runs two workers of two ranks in this process, with engine-native events from port on if that is above
+// 0.
 func startProcess(t *testing.T, port int, change ...func(*Config)) (*Process, discovery.Store) {
 	t.Helper()
 	args := engineargs.Default()
@@ -42,11 +43,13 @@ func startProcess(t *testing.T, port int, change ...func(*Config)) (*Process, di
 	metrics := prometheus.NewRegistry()
 	silent := slog.New(slog.DiscardHandler)
 	c := Config{
-		ModelName: "tiny", Card: card.Card{}, Endpoint: discovery.Endpoint{Namespace: "n", Component: "c", Name: "generate"},
-		Args: args, Workers: 2, Pause: func(int) time.Duration { return 0 },
+		ModelName: "tiny", Card: card.Card{},
+		Endpoint: discovery.Endpoint{Namespace: "n", Component: "c", Name: "generate"},
+		Args:     args, Workers: 2, Pause: func(int) time.Duration { return 0 },
 		OpenStore: func(context.Context) (discovery.Store, error) { return registry.Open(), nil },
 		Plane: plane.Config{
-			Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(metrics, plane.PerWorker),
+			Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent,
+			Metrics: plane.NewMetrics(metrics, plane.PerWorker),
 		},
 		Listen: "127.0.0.1:0", Host: "127.0.0.1", Device: "cpu", StandardOutput: 16, Log: silent, Registry: metrics,
 	}
@@ -121,10 +124,11 @@ func TestNATS(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		body := []byte(`{"token_ids":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"stop_conditions":{"max_tokens":3}}`)
-		answer, err := caller.SendOver(ctx, plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body}, func(payload []byte) error {
-			_, err := client.RequestWithContext(ctx, subject, payload)
-			return err
-		})
+		answer, err := caller.SendOver(ctx, plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body},
+			func(payload []byte) error {
+				_, err := client.RequestWithContext(ctx, subject, payload)
+				return err
+			})
 		if err != nil {
 			return err
 		}
@@ -185,7 +189,8 @@ func generate(t *testing.T, store discovery.Store, prompt []uint32, output uint3
 	}
 	defer caller.Close()
 	body, _ := wire.EncodeRequest(wire.JSON, wire.Request{
-		TokenIDs: prompt, StopConditions: wire.StopConditions{MaxTokens: &output}, Routing: &wire.Routing{DPRank: &dpRank},
+		TokenIDs: prompt, StopConditions: wire.StopConditions{MaxTokens: &output},
+		Routing: &wire.Routing{DPRank: &dpRank},
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -215,7 +220,8 @@ func TestEventsNameWhatTheClientSaw(t *testing.T) {
 	for worker := range 2 {
 		s := zmq4.NewSub(t.Context(), zmq4.WithLogger(log.New(io.Discard, "", 0)))
 		t.Cleanup(func() { _ = s.Close() })
-		if err := s.Dial("tcp://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port+2*worker+1))); err != nil { // rank 1
+		// rank 1
+		if err := s.Dial("tcp://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port+2*worker+1))); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.SetOption(zmq4.OptionSubscribe, ""); err != nil {
@@ -265,7 +271,8 @@ func TestEventsNameWhatTheClientSaw(t *testing.T) {
 func TestRecords(t *testing.T) {
 	_, store := startProcess(t, 0)
 	for bucket, want := range map[discovery.Bucket]int{
-		discovery.Instances:     2 * (1 + 2*2), // generate, and two recovery endpoints for each rank: for 1.3 and for 1.6
+		// generate, and two recovery endpoints for each rank: for 1.3 and for 1.6
+		discovery.Instances:     2 * (1 + 2*2),
 		discovery.Models:        2,
 		discovery.EventChannels: 2 * (2 + 2) * 2, // loads, passes, and KV events of each rank, for 1.3 and for 1.6
 		discovery.EventSources:  2 * 2,

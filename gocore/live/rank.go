@@ -20,8 +20,8 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// Observer records what the engine of one rank does, at the moment when it can be seen from outside. Its methods are called on
-// the engine goroutine: they must not block.
+// Observer records what the engine of one rank does, at the moment when it can be seen from outside. Its methods are
+// called on the engine goroutine: they must not block.
 type Observer interface {
 	// CacheChanged reports the blocks that were stored or removed.
 	CacheChanged([]blocks.Change)
@@ -39,7 +39,8 @@ type rank struct {
 	args   *engineargs.Args
 	engine engine.Reporter
 	traits engine.Traits
-	// source and destination are the same engine by its methods for hand-offs, on a prefill or a decode worker; nil on others.
+	// source and destination are the same engine by its methods for hand-offs, on a prefill or a decode worker; nil on
+	// others.
 	source      engine.Source
 	destination engine.Destination
 	names       *blocks.Table
@@ -239,8 +240,8 @@ func (r *rank) pass(startMs float64) bool {
 	return r.unblock()
 }
 
-// sleep waits for the end of a pass. One in which nothing runs, as a copy between tiers has not ended, ends when there is something
-// to look at. It reports false if the rank is to stop.
+// sleep waits for the end of a pass. One in which nothing runs, as a copy between tiers has not ended, ends when there
+// is something to look at. It reports false if the rank is to stop.
 func (r *rank) sleep(pass *engine.Pass) bool {
 	if !pass.Waits {
 		return r.clock.SleepUntil(pass.EndMs)
@@ -354,8 +355,8 @@ func (r *rank) publish(events []kvcache.Event) {
 	r.leaving = r.leaving[:0]
 }
 
-// unblock handles an engine that has requests and can run no pass. While hand-offs are going to free blocks it waits for them:
-// they do not depend on passes of this engine, and have a deadline. It reports false if the rank is to stop.
+// unblock handles an engine that has requests and can run no pass. While hand-offs are going to free blocks it waits
+// for them: they do not depend on passes of this engine, and have a deadline. It reports false if the rank is to stop.
 func (r *rank) unblock() bool {
 	if r.awaiting == 0 {
 		r.revive()
@@ -372,7 +373,8 @@ func (r *rank) revive() {
 	}
 	oldest := r.engine.States()[0]
 	if q, known := r.requests[oldest.ID]; known {
-		r.log.Warn("a request cannot be served", "state", oldest.State, "prompt_tokens", oldest.PromptTokens, "output_tokens", oldest.OutputTokens)
+		r.log.Warn("a request cannot be served", "state", oldest.State, "prompt_tokens", oldest.PromptTokens,
+			"output_tokens", oldest.OutputTokens)
 		r.drop(q)
 		q.fail(failure{reason: "the KV pool cannot hold this request beside the others"})
 	}

@@ -150,7 +150,8 @@ func TestNoTokenBeforeItsTime(t *testing.T) {
 func engineDuration(t *testing.T, args *engineargs.Args, prompt, output int) float64 {
 	t.Helper()
 	e := newRank(args, engine.Setup{}, nil).engine
-	e.Add(engine.Request{ID: 1, Prompt: kvcache.Prompt{Segments: []uint32{1}, PerSegment: prompt}, PromptTokens: prompt, OutputTokens: output})
+	e.Add(engine.Request{ID: 1, Prompt: kvcache.Prompt{Segments: []uint32{1}, PerSegment: prompt}, PromptTokens: prompt,
+		OutputTokens: output})
 	now := 0.0
 	for e.Requests() > 0 {
 		pass, _ := e.RunPass(now)

@@ -16,11 +16,12 @@ type request struct {
 	promptTokens int
 	output       output
 
-	released atomic.Int32            // tokens that may be sent
-	cached   atomic.Int32            // tokens of the prompt that the engine has found in its cache; known when released is not 0
-	dueMs    atomic.Uint64           // bits of the simulated time of the last of them
-	failure  atomic.Pointer[failure] // why the request has ended without all of them
-	wake     chan struct{}           // released or failure has changed; has room for one
+	released atomic.Int32 // tokens that may be sent
+	// tokens of the prompt that the engine has found in its cache; known when released is not 0
+	cached  atomic.Int32
+	dueMs   atomic.Uint64           // bits of the simulated time of the last of them
+	failure atomic.Pointer[failure] // why the request has ended without all of them
+	wake    chan struct{}           // released or failure has changed; has room for one
 
 	// What follows belongs to the engine goroutine.
 	state        emission.State // its last tokens are not released before the pass has ended

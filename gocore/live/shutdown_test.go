@@ -49,7 +49,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			answer, err := caller.Send(ctx, address, path, plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body})
+			answer, err := caller.Send(ctx, address, path,
+				plane.Outgoing{ID: uuid.NewString(), Codec: wire.JSON, Body: body})
 			if err != nil {
 				if ctx.Err() != nil {
 					silent.Add(1)

@@ -21,7 +21,8 @@ func (t tokens) take(n int, reply plane.Reply) bool {
 		return true
 	}
 	if reply.Accept() == nil {
-		reply.Problem(wire.Problem{Message: "the requests of this process have as many tokens as it can hold", Type: "Overloaded", Code: 529})
+		reply.Problem(wire.Problem{Message: "the requests of this process have as many tokens as it can hold",
+			Type: "Overloaded", Code: 529})
 		_ = reply.Finish()
 	}
 	return false

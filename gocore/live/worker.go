@@ -52,7 +52,8 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 		quit: make(chan struct{}), started: make(chan struct{}),
 	}
 	w.log = c.Log.With("worker", index, "instance", discovery.Hex(w.id))
-	w.generator = &generator{args: &w.args, outputs: &p.outputs, tokens: p.tokens, seed: c.Seed + uint64(index), log: w.log}
+	w.generator = &generator{args: &w.args, outputs: &p.outputs, tokens: p.tokens, seed: c.Seed + uint64(index),
+		log: w.log}
 	for i := range w.args.Live.Ranks {
 		r := newRank(&w.args, c.setup(index, i), w.log.With("dp_rank", i))
 		p.timeline.follow(r, index*w.args.Live.Ranks+i)
@@ -81,7 +82,8 @@ func (w *Worker) announce() error {
 	}
 	made := c.Card
 	if w.handoffs.listener != nil {
-		made.RuntimeConfig.DisaggregatedEndpoint = &card.DisaggregatedEndpoint{Host: c.BootstrapHost, Port: w.handoffs.port()}
+		made.RuntimeConfig.DisaggregatedEndpoint = &card.DisaggregatedEndpoint{Host: c.BootstrapHost,
+			Port: w.handoffs.port()}
 	}
 	if err := w.store.Put(discovery.ModelRecord(c.Endpoint, w.id, made.JSON())); err != nil {
 		return err
@@ -198,8 +200,8 @@ func (w *Worker) announceEvents() error {
 	return nil
 }
 
-// announceRank publishes where the KV events of a rank are: to routers of 1.3 an endpoint with a name that they know, to
-// those of 1.6 the record of a source, which names the endpoint.
+// announceRank publishes where the KV events of a rank are: to routers of 1.3 an endpoint with a name that they know,
+// to those of 1.6 the record of a source, which names the endpoint.
 func (w *Worker) announceRank(dpRank int) error {
 	e := w.process.config.Endpoint
 	at := func(name string) discovery.Endpoint {

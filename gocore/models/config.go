@@ -96,13 +96,15 @@ func (c *config) checkSizes(f *Facts) error {
 }
 
 // refused are models whose attention layers differ in size, or keep something else than keys and values.
-var refused = []string{"gemma4", "gemma3n", "llama4", "deepseek_v4", "deepseek_ref", "deepseek_v32", "glm_moe_dsa", "mimo_v2_flash", "step3p7", "nemotron-nas", "kimi_linear", "minimax_m3"}
+var refused = []string{"gemma4", "gemma3n", "llama4", "deepseek_v4", "deepseek_ref", "deepseek_v32", "glm_moe_dsa",
+	"mimo_v2_flash", "step3p7", "nemotron-nas", "kimi_linear", "minimax_m3"}
 
 // countLayers counts the layers of each kind.
 func (c *config) countLayers(f *Facts) error {
 	for _, kind := range refused {
 		if strings.HasPrefix(c.ModelType, kind) {
-			return fmt.Errorf("model_type %s: its layers keep caches of different sizes, which are not simulated", c.ModelType)
+			return fmt.Errorf("model_type %s: its layers keep caches of different sizes, which are not simulated",
+				c.ModelType)
 		}
 	}
 	kinds := append(c.LayerTypes, c.LayersBlockType...)

@@ -32,10 +32,12 @@ func (s State) bytes(ranks int) int { return s.ConvValues*2/ranks + s.Values*s.V
 
 // gatedState returns that of a gated delta net.
 func gatedState(keyHeads, keyDim, valueHeads, valueDim, kernel, valueBytes int) State {
-	return State{ConvValues: (2*keyHeads*keyDim + valueHeads*valueDim) * (kernel - 1), Values: valueHeads * keyDim * valueDim, ValueBytes: valueBytes}
+	return State{ConvValues: (2*keyHeads*keyDim + valueHeads*valueDim) * (kernel - 1),
+		Values: valueHeads * keyDim * valueDim, ValueBytes: valueBytes}
 }
 
 // mambaState returns that of Mamba 2.
 func mambaState(heads, headDim, groups, size, kernel, valueBytes int) State {
-	return State{ConvValues: (heads*headDim + 2*groups*size) * (kernel - 1), Values: heads * headDim * size, ValueBytes: valueBytes}
+	return State{ConvValues: (heads*headDim + 2*groups*size) * (kernel - 1), Values: heads * headDim * size,
+		ValueBytes: valueBytes}
 }

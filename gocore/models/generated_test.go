@@ -19,9 +19,12 @@ func TestGeneratedTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows = append(rows, fmt.Sprintf("  {\"model\": %q, \"full_layers\": %d, \"window_layers\": %d, \"linear_layers\": %d, \"window\": %d, "+
-			"\"groups\": %d, \"block_size\": %d, \"block_bytes\": %d, \"max_model_len\": %d, \"weights_gib\": %v, \"weights_source\": %q, \"source\": %q}",
-			f.Name, f.Full, f.Window, f.Linear, f.WindowTokens, l.Groups(), l.BlockSize, l.BlockBytes, f.MaxLen, f.WeightsGiB, f.WeightsSource, f.Source))
+		rows = append(rows, fmt.Sprintf("  {\"model\": %q, \"full_layers\": %d, \"window_layers\": %d, "+
+			"\"linear_layers\": %d, \"window\": %d, "+
+			"\"groups\": %d, \"block_size\": %d, \"block_bytes\": %d, \"max_model_len\": %d, \"weights_gib\": %v, "+
+			"\"weights_source\": %q, \"source\": %q}",
+			f.Name, f.Full, f.Window, f.Linear, f.WindowTokens, l.Groups(), l.BlockSize, l.BlockBytes, f.MaxLen,
+			f.WeightsGiB, f.WeightsSource, f.Source))
 	}
 	fieldtable.Keep(t, "../../python/dynamo/_core/models_generated.json", "[\n"+strings.Join(rows, ",\n")+"\n]\n")
 }

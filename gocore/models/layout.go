@@ -38,7 +38,8 @@ func (f Facts) Layout(s Shape) (Layout, error) {
 	case f.Full == 0:
 		return Layout{}, fmt.Errorf("%s has no layer of full attention, and such models are not simulated", f.Name)
 	case f.Window > 0 && f.Linear > 0:
-		return Layout{}, fmt.Errorf("%s has sliding windows and linear attention, and such models are not simulated", f.Name)
+		return Layout{}, fmt.Errorf("%s has sliding windows and linear attention, and such models are not simulated",
+			f.Name)
 	}
 	token := f.tokenBytes(s)
 	l := Layout{BlockSize: f.blockOf(s.BlockSize), WindowTokens: f.WindowTokens}
@@ -51,7 +52,8 @@ func (f Facts) Layout(s Shape) (Layout, error) {
 	l.FullGroups = ceilDiv(f.Full, l.GroupLayers)
 	l.WindowGroups, l.LinearGroups = ceilDiv(f.Window, l.GroupLayers), ceilDiv(f.Linear, l.GroupLayers)
 	if l.FullGroups > 1 {
-		return Layout{}, fmt.Errorf("%s has more layers of full attention than others, so vLLM forms %d groups of them, which are not simulated", f.Name, l.FullGroups)
+		return Layout{}, fmt.Errorf("%s has more layers of full attention than others, so vLLM forms %d groups of "+
+			"them, which are not simulated", f.Name, l.FullGroups)
 	}
 	l.BlockBytes = token * l.BlockSize * l.GroupLayers
 	return l, nil

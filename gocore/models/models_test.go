@@ -83,18 +83,28 @@ var published = []struct {
 	byGroups      bool
 	concurrency   float64 // 0 if the log has none
 }{
-	{"https://github.com/vllm-project/vllm/issues/10517", "meta-llama/Llama-3.1-8B-Instruct", Shape{Ranks: 1}, 3.81, Limits{20000, 20000, 1}, 1952 * 16, true, 1.56},
-	{"https://github.com/vllm-project/vllm/issues/10517", "meta-llama/Llama-3.1-8B-Instruct", Shape{Ranks: 1}, 2.89, Limits{29000, 29000, 1}, 1478 * 16, true, 0.82},
-	{"https://github.com/vllm-project/vllm/issues/33263", qwenSmall, Shape{Ranks: 1}, 18.78, Limits{1024, 8192, 2}, 175856, true, 0},
-	{"https://github.com/vllm-project/vllm/issues/21348", "Qwen/Qwen3-235B-A22B", Shape{Ranks: 4}, 8.11, Limits{40960, 8192, 1}, 178880, true, 0},
-	{"https://github.com/noonghunna/club-3090/issues/612", "Qwen3.6-35B-A3B", Shape{Ranks: 1, FP8: true}, 5.98, Limits{131072, 8192, 2}, 567978, false, 4.33},
-	{"https://github.com/noonghunna/club-3090/issues/652", "Qwen3.6-35B-A3B", Shape{Ranks: 1, FP8: true}, 6.01, Limits{131072, 8192, 2}, 569878, false, 4.35},
-	{logs + "log/vllm-120B-4gpuA10080GB-0.8GRAM-diff-nodes.log", "gpt-oss-120b", Shape{Ranks: 4}, 45.32, Limits{16384, 2048, 1}, 2640144, true, 284.25},
-	{logs + "log/vllm-7B-1gpuA10080GB-0.25GRAM.log", qwen2, Shape{Ranks: 1}, 5.01, Limits{16384, 2048, 1}, 93872, true, 5.73},
-	{logs + "log/vllm-7B-1gpuA10080GB-0.5GRAM.log", qwen2, Shape{Ranks: 1}, 24.83, Limits{16384, 2048, 1}, 464848, true, 28.37},
+	{"https://github.com/vllm-project/vllm/issues/10517", "meta-llama/Llama-3.1-8B-Instruct", Shape{Ranks: 1}, 3.81,
+		Limits{20000, 20000, 1}, 1952 * 16, true, 1.56},
+	{"https://github.com/vllm-project/vllm/issues/10517", "meta-llama/Llama-3.1-8B-Instruct", Shape{Ranks: 1}, 2.89,
+		Limits{29000, 29000, 1}, 1478 * 16, true, 0.82},
+	{"https://github.com/vllm-project/vllm/issues/33263", qwenSmall, Shape{Ranks: 1}, 18.78, Limits{1024, 8192, 2},
+		175856, true, 0},
+	{"https://github.com/vllm-project/vllm/issues/21348", "Qwen/Qwen3-235B-A22B", Shape{Ranks: 4}, 8.11,
+		Limits{40960, 8192, 1}, 178880, true, 0},
+	{"https://github.com/noonghunna/club-3090/issues/612", "Qwen3.6-35B-A3B", Shape{Ranks: 1, FP8: true}, 5.98,
+		Limits{131072, 8192, 2}, 567978, false, 4.33},
+	{"https://github.com/noonghunna/club-3090/issues/652", "Qwen3.6-35B-A3B", Shape{Ranks: 1, FP8: true}, 6.01,
+		Limits{131072, 8192, 2}, 569878, false, 4.35},
+	{logs + "log/vllm-120B-4gpuA10080GB-0.8GRAM-diff-nodes.log", "gpt-oss-120b", Shape{Ranks: 4}, 45.32,
+		Limits{16384, 2048, 1}, 2640144, true, 284.25},
+	{logs + "log/vllm-7B-1gpuA10080GB-0.25GRAM.log", qwen2, Shape{Ranks: 1}, 5.01, Limits{16384, 2048, 1}, 93872, true,
+		5.73},
+	{logs + "log/vllm-7B-1gpuA10080GB-0.5GRAM.log", qwen2, Shape{Ranks: 1}, 24.83, Limits{16384, 2048, 1}, 464848, true,
+		28.37},
 	{logs + "README.md", qwen2, Shape{Ranks: 2}, 11.03, Limits{16384, 2048, 1}, 25809 * 16, true, 0},
 	// Of Qwen3.8-27B, which has the layers of Qwen3.6-27B.
-	{"https://github.com/mitchross/talos-argocd-proxmox/pull/1995", "Qwen3.6-27B", Shape{Ranks: 2, FP8: true}, 4.99, Limits{131072, 8192, 2}, 302921, false, 2.31},
+	{"https://github.com/mitchross/talos-argocd-proxmox/pull/1995", "Qwen3.6-27B", Shape{Ranks: 2, FP8: true}, 4.99,
+		Limits{131072, 8192, 2}, 302921, false, 2.31},
 	{lmcache, "Qwen3-8B", Shape{Ranks: 1}, 50.32, Limits{40960, 8192, 1}, 366400, true, 8.95},
 	{lmcache, "Qwen3-32B", Shape{Ranks: 2}, 33.66, Limits{40960, 8192, 1}, 275760, true, 6.73},
 	// Of Llama-3.1-70B, which has the layers of Llama-3.3-70B.
@@ -135,10 +145,12 @@ func TestPublishedLogs(t *testing.T) {
 		}
 		concurrency := layout.Concurrency(blocks, log.limits)
 		if layout.Groups() > 1 {
-			t.Logf("%s: %d tokens (log %d), %.2fx (log %.2fx)", log.source, tokens, log.tokens, concurrency, log.concurrency)
+			t.Logf("%s: %d tokens (log %d), %.2fx (log %.2fx)", log.source, tokens, log.tokens, concurrency,
+				log.concurrency)
 		}
 		if !near(float64(tokens), float64(log.tokens)) || !near(concurrency, log.concurrency) {
-			t.Errorf("%s: %d tokens, %.2fx; the log has %d and %.2f", log.source, tokens, concurrency, log.tokens, log.concurrency)
+			t.Errorf("%s: %d tokens, %.2fx; the log has %d and %.2f", log.source, tokens, concurrency, log.tokens,
+				log.concurrency)
 		}
 	}
 }
@@ -155,15 +167,18 @@ func TestTable(t *testing.T) {
 			t.Error(err)
 		}
 		bytes := 0
-		if _, err := fmt.Sscanf(f.WeightsSource, "%d bytes", &bytes); err != nil || math.Abs(float64(bytes)/(1<<30)-f.WeightsGiB) > 0.051 {
+		if _, err := fmt.Sscanf(f.WeightsSource, "%d bytes", &bytes); err != nil ||
+			math.Abs(float64(bytes)/(1<<30)-f.WeightsGiB) > 0.051 {
 			t.Errorf("%s: %v GiB of weights by %q", f.Name, f.WeightsGiB, f.WeightsSource)
 		}
-		if (f.Window > 0) != (f.WindowTokens > 0) || (f.Linear > 0) != (f.State.Values > 0) || (f.Latent > 0) != (f.KVHeads == 0) {
+		if (f.Window > 0) != (f.WindowTokens > 0) || (f.Linear > 0) != (f.State.Values > 0) ||
+			(f.Latent > 0) != (f.KVHeads == 0) {
 			t.Errorf("%+v: sizes that do not fit its layers", f)
 		}
 	}
 	for text, want := range map[string]string{
-		`{"models": [{"name": "a"}]}`: "models[0].source", `{"models": [], "more": 1}`: "more", `{"models": [{"nam": "a"}]}`: "nam",
+		`{"models": [{"name": "a"}]}`: "models[0].source", `{"models": [], "more": 1}`: "more",
+		`{"models": [{"nam": "a"}]}`: "nam",
 	} {
 		if _, err := parseTable(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want a complaint about %s", text, err, want)
@@ -174,7 +189,8 @@ func TestTable(t *testing.T) {
 // The block sizes are those in the logs of vLLM and in the documentation of LMCache.
 func TestBlocksGrowToStates(t *testing.T) {
 	for model, want := range map[string]int{
-		"Qwen3-Next-80B-A3B": 544, "qwen3.6-27b": 784, "NVIDIA-Nemotron-3-Nano-30B-A3B": 2096, "gpt-oss-20b": 16, "deepseek-r1": 64,
+		"Qwen3-Next-80B-A3B": 544, "qwen3.6-27b": 784, "NVIDIA-Nemotron-3-Nano-30B-A3B": 2096, "gpt-oss-20b": 16,
+		"deepseek-r1": 64,
 	} {
 		if got := layoutOf(t, model, Shape{Ranks: 1}).BlockSize; got != want {
 			t.Errorf("%s: blocks of %d tokens, want %d", model, got, want)
@@ -187,12 +203,14 @@ func TestConfigs(t *testing.T) {
 	for _, c := range []struct{ config, want string }{
 		{`{"num_hidden_layers": 4, "model_type": "llama", ` + sizes + `}`, "4 full"},
 		{`{"text_config": {"num_hidden_layers": 7, "model_type": "gemma3_text", ` + sizes + `}}`, "1 full 6 window"},
-		{`{"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], ` + sizes + `}`, "1 full 1 window"},
+		{`{"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], ` + sizes + `}`,
+			"1 full 1 window"},
 		{`{"num_hidden_layers": 8, "full_attention_interval": 4, ` + sizes + `, "linear_num_key_heads": 16, "linear_key_head_dim": 128,
 			"linear_num_value_heads": 32, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4}`, "2 full 6 linear"},
 		{`{"num_hidden_layers": 4, "hybrid_override_pattern": "M*E-", ` + sizes + `, "mamba_num_heads": 64, "mamba_head_dim": 64, "n_groups": 8,
 			"ssm_state_size": 128, "conv_kernel": 4}`, "1 full 1 linear"},
-		{`{"num_hidden_layers": 4, "full_attention_interval": 4, ` + sizes + `}`, "sizes of the linear layers are missing"},
+		{`{"num_hidden_layers": 4, "full_attention_interval": 4, ` + sizes + `}`,
+			"sizes of the linear layers are missing"},
 		{`{"num_hidden_layers": 4, "model_type": "gemma4_text", ` + sizes + `}`, "caches of different sizes"},
 		{`{"num_hidden_layers": 4, "model_type": "mistral", ` + sizes + `}`, "all layers have sliding windows"},
 		{`{"layer_types": ["chunked_attention"], ` + sizes + `}`, `kind "chunked_attention"`},
@@ -221,7 +239,8 @@ func TestConfigs(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"openai/gpt-oss-120b": "openai/gpt-oss-120b", "GPT-OSS-120B": "openai/gpt-oss-120b", "gemma-3-27b": "google/gemma-3-27b-it",
+		"openai/gpt-oss-120b": "openai/gpt-oss-120b", "GPT-OSS-120B": "openai/gpt-oss-120b",
+		"gemma-3-27b":                      "google/gemma-3-27b-it",
 		"Qwen/Qwen3-30B-A3B-Instruct-2507": "Qwen/Qwen3-30B-A3B", "Llama-3.3-70B": "meta-llama/Llama-3.3-70B-Instruct",
 	} {
 		if f, err := Find(name); err != nil || f.Name != want {

@@ -19,7 +19,8 @@ func (f Facts) Pools(s Shape) (Pools, error) {
 	case f.Full == 0:
 		return Pools{}, fmt.Errorf("%s has no layer of full attention, and such models are not simulated", f.Name)
 	case f.Linear > 0:
-		return Pools{}, fmt.Errorf("%s has linear attention, whose states are not simulated with SGLang; engine_type vllm has them", f.Name)
+		return Pools{}, fmt.Errorf("%s has linear attention, whose states are not simulated with SGLang; engine_type "+
+			"vllm has them", f.Name)
 	}
 	return Pools{pageBytes: f.tokenBytes(s) * s.BlockSize, full: f.Full, window: f.Window}, nil
 }

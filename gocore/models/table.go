@@ -32,14 +32,17 @@ func needed(name string, t strictjson.Type) strictjson.Field {
 var positive = strictjson.Integer{Min: 1, Max: 1 << 24}
 
 // tableSchema describes table.json. The state of a linear layer has the members of one of two kinds.
-var tableSchema = strictjson.Schema{Fields: []strictjson.Field{needed("models", strictjson.Objects{Fields: []strictjson.Field{
-	needed("name", strictjson.Text{NonEmpty: true}), needed("source", strictjson.Text{NonEmpty: true}),
-	needed("full_layers", positive), count("window_layers"), count("linear_layers"), count("window"),
-	count("kv_heads"), count("head_dim"), count("latent"),
-	count("state_key_heads"), count("state_key_dim"), count("state_value_heads"), count("state_value_dim"),
-	count("mamba_heads"), count("mamba_head_dim"), count("mamba_groups"), count("mamba_state"), count("conv_kernel"), count("state_value_bytes"),
-	needed("max_len", positive), needed("weights_gib", strictjson.Number{Max: 1e6}), needed("weights_source", strictjson.Text{NonEmpty: true}),
-}})}}
+var tableSchema = strictjson.Schema{Fields: []strictjson.Field{needed("models",
+	strictjson.Objects{Fields: []strictjson.Field{
+		needed("name", strictjson.Text{NonEmpty: true}), needed("source", strictjson.Text{NonEmpty: true}),
+		needed("full_layers", positive), count("window_layers"), count("linear_layers"), count("window"),
+		count("kv_heads"), count("head_dim"), count("latent"),
+		count("state_key_heads"), count("state_key_dim"), count("state_value_heads"), count("state_value_dim"),
+		count("mamba_heads"), count("mamba_head_dim"), count("mamba_groups"), count("mamba_state"), count("conv_kernel"),
+		count("state_value_bytes"),
+		needed("max_len", positive), needed("weights_gib", strictjson.Number{Max: 1e6}),
+		needed("weights_source", strictjson.Text{NonEmpty: true}),
+	}})}}
 
 func parseTable(text string) ([]Facts, error) {
 	o, err := strictjson.Decode(text, tableSchema)
@@ -53,8 +56,9 @@ func parseTable(text string) ([]Facts, error) {
 	for _, row := range o.Objects("models") {
 		list = append(list, Facts{
 			Name: row.Text("name"), Source: row.Text("source"),
-			Full: row.Int("full_layers"), Window: row.Int("window_layers"), Linear: row.Int("linear_layers"), WindowTokens: row.Int("window"),
-			KVHeads: row.Int("kv_heads"), HeadDim: row.Int("head_dim"), Latent: row.Int("latent"), State: rowState(row),
+			Full: row.Int("full_layers"), Window: row.Int("window_layers"), Linear: row.Int("linear_layers"),
+			WindowTokens: row.Int("window"),
+			KVHeads:      row.Int("kv_heads"), HeadDim: row.Int("head_dim"), Latent: row.Int("latent"), State: rowState(row),
 			MaxLen: row.Int("max_len"), WeightsGiB: row.Float("weights_gib"), WeightsSource: row.Text("weights_source"),
 		})
 	}
@@ -67,9 +71,11 @@ func rowState(row *strictjson.Object) State {
 	case row.Int("linear_layers") == 0:
 		return State{}
 	case row.Int("mamba_heads") > 0:
-		return mambaState(row.Int("mamba_heads"), row.Int("mamba_head_dim"), row.Int("mamba_groups"), row.Int("mamba_state"), kernel, size)
+		return mambaState(row.Int("mamba_heads"), row.Int("mamba_head_dim"), row.Int("mamba_groups"),
+			row.Int("mamba_state"), kernel, size)
 	}
-	return gatedState(row.Int("state_key_heads"), row.Int("state_key_dim"), row.Int("state_value_heads"), row.Int("state_value_dim"), kernel, size)
+	return gatedState(row.Int("state_key_heads"), row.Int("state_key_dim"), row.Int("state_value_heads"),
+		row.Int("state_value_dim"), kernel, size)
 }
 
 // Find returns the model of a name: as published, without its owner, or without the end that tells tunings apart.
@@ -91,7 +97,8 @@ func Find(name string) (Facts, error) {
 	if near != "" {
 		near = ", such as " + near
 	}
-	return Facts{}, fmt.Errorf("a name that \"python -m dynamo.replay models\" lists%s, or model_config with the config.json of the model", near)
+	return Facts{}, fmt.Errorf("a name that \"python -m dynamo.replay models\" lists%s, or model_config with the "+
+		"config.json of the model", near)
 }
 
 // short returns a name without its owner.
@@ -103,7 +110,8 @@ func short(name string) string {
 // plain returns a name without what tells tunings apart, which have the same layers.
 func plain(name string) string {
 	name = short(name)
-	for _, end := range []string{"-2507", "-2506", "-v0.1", "-instruct", "-it", "-thinking", "-bf16", "-fp8", "-nvfp4"} {
+	for _, end := range []string{"-2507", "-2506", "-v0.1", "-instruct", "-it", "-thinking", "-bf16", "-fp8",
+		"-nvfp4"} {
 		name = strings.TrimSuffix(name, end)
 	}
 	return strings.Replace(strings.Replace(name, "meta-llama-", "llama-", 1), "nvidia-", "", 1)

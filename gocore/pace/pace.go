@@ -42,7 +42,8 @@ func (c *Clock) PassStartMs(busy bool, endMs float64) float64 {
 	return max(endMs, now-maxLagMs)
 }
 
-// SleepUntilOr waits for an instant, or until there is a wake-up. It reports whether that came, and false if the clock was stopped.
+// SleepUntilOr waits for an instant, or until there is a wake-up. It reports whether that came, and false if the clock
+// was stopped.
 func (c *Clock) SleepUntilOr(ms float64, wake <-chan struct{}) (woken, going bool) {
 	c.timer.Reset(max(0, time.Duration((ms-c.NowMs())*1e6)))
 	select {

@@ -72,10 +72,14 @@ func TestHPAProposals(t *testing.T) {
 		{"value", `"target":10,"kind":"value"`, load(same(2, 10), 0, 0), nil, 4},
 		{"running", `"target":4,"metric":"num_requests_running"`, load(same(2, 4), 0, 0), nil, 4},
 		{"ttft", `"target":100,"metric":"ttft_p95_ms"`, load(same(2, 0), 0, 0), []float64{250, 100, 100}, 5},
-		{"ttft without a completed request", `"target":100,"metric":"ttft_p95_ms"`, load(same(2, 0), 0, 0), nil, Unchanged},
-		{"the largest of several", `"metrics":[{"target":5},{"target":2,"metric":"num_requests_running"}]`, load(same(1, 10), 0, 0), nil, 10},
-		{"one without a value: no shrinking", `"metrics":[{"target":5},{"target":9,"metric":"ttft_p95_ms"}]`, load(same(4, 0), 0, 0), nil, Unchanged},
-		{"one without a value: growing", `"metrics":[{"target":5},{"target":9,"metric":"ttft_p95_ms"}]`, load(same(2, 10), 0, 0), nil, 4},
+		{"ttft without a completed request", `"target":100,"metric":"ttft_p95_ms"`, load(same(2, 0), 0, 0), nil,
+			Unchanged},
+		{"the largest of several", `"metrics":[{"target":5},{"target":2,"metric":"num_requests_running"}]`,
+			load(same(1, 10), 0, 0), nil, 10},
+		{"one without a value: no shrinking", `"metrics":[{"target":5},{"target":9,"metric":"ttft_p95_ms"}]`,
+			load(same(4, 0), 0, 0), nil, Unchanged},
+		{"one without a value: growing", `"metrics":[{"target":5},{"target":9,"metric":"ttft_p95_ms"}]`,
+			load(same(2, 10), 0, 0), nil, 4},
 	} {
 		text := `{"policy":"hpa",` + c.config + `,` + fast + `}`
 		if strings.Contains(c.config, `"max"`) {
@@ -107,15 +111,19 @@ func TestHPAOverTime(t *testing.T) {
 		{"up only after a window, to its least proposal", `"target":10,"max":100,"stabilization_up_s":30`, []sync{
 			{15, 1, 50, Unchanged}, {30, 1, 30, 3},
 		}},
-		{"select min takes the smaller change", `"target":1,"max":100,"up":{"select":"min"}`, []sync{{15, 1, 50, 2}, {30, 2, 50, 4}}},
+		{"select min takes the smaller change", `"target":1,"max":100,"up":{"select":"min"}`,
+			[]sync{{15, 1, 50, 2}, {30, 2, 50, 4}}},
 		{"disabled", `"target":1,"max":100,"up":{"select":"disabled"}`, []sync{{15, 1, 50, Unchanged}}},
-		{"one worker a minute", `"target":1,"max":100,"up":{"policies":[{"type":"pods","value":1,"period_s":60}]}`, []sync{
-			{15, 1, 50, 2}, {30, 2, 50, Unchanged}, {60, 2, 50, Unchanged}, {75, 2, 50, 3},
-		}},
-		{"a tenth down, and no fraction of a worker stays", `"target":10,"max":100,"stabilization_down_s":0,"down":{"policies":[{"type":"percent","value":10,"period_s":15}]}`, []sync{
-			{15, 10, 1, 9}, {30, 9, 1, 8},
-		}},
-		{"down disabled", `"target":10,"max":100,"stabilization_down_s":0,"down":{"select":"disabled"}`, []sync{{15, 10, 1, Unchanged}}},
+		{"one worker a minute", `"target":1,"max":100,"up":{"policies":[{"type":"pods","value":1,"period_s":60}]}`,
+			[]sync{
+				{15, 1, 50, 2}, {30, 2, 50, Unchanged}, {60, 2, 50, Unchanged}, {75, 2, 50, 3},
+			}},
+		{"a tenth down, and no fraction of a worker stays",
+			`"target":10,"max":100,"stabilization_down_s":0,"down":{"policies":[{"type":"percent","value":10,"period_s":15}]}`, []sync{
+				{15, 10, 1, 9}, {30, 9, 1, 8},
+			}},
+		{"down disabled", `"target":10,"max":100,"stabilization_down_s":0,"down":{"select":"disabled"}`,
+			[]sync{{15, 10, 1, Unchanged}}},
 	} {
 		a := parse(t, `{"policy":"hpa",`+c.config+`}`)
 		for _, s := range c.syncs {
@@ -145,12 +153,15 @@ func TestKEDA(t *testing.T) {
 			{15, load(nil, 0, 3), Unchanged}, {30, load(nil, 0, 3), 1}, {45, load(nil, 1, 3), Unchanged},
 		}},
 		{"wakes to min", `"target":5,"min":2,"idle":0`, []tick{{30, load(nil, 0, 3), 2}}},
-		{"activation is exclusive", `"target":5,"activation":3`, []tick{{30, load(nil, 0, 3), Unchanged}, {60, load(nil, 0, 4), 1}}},
+		{"activation is exclusive", `"target":5,"activation":3`,
+			[]tick{{30, load(nil, 0, 3), Unchanged}, {60, load(nil, 0, 4), 1}}},
 		{"the cool-down runs from the last active poll", `"target":5,"cooldown_s":60`, []tick{
 			{30, busy, 6}, {60, idle, Unchanged}, {90, idle, Unchanged}, {120, idle, 0},
 		}},
-		{"initial cool-down", `"target":5,"cooldown_s":0,"initial_cooldown_s":60`, []tick{{30, idle, Unchanged}, {60, idle, Unchanged}, {90, idle, 0}}},
-		{"min above 0 without idle never sleeps", `"target":5,"min":2,"cooldown_s":0`, []tick{{30, idle, Unchanged}, {60, idle, Unchanged}}},
+		{"initial cool-down", `"target":5,"cooldown_s":0,"initial_cooldown_s":60`,
+			[]tick{{30, idle, Unchanged}, {60, idle, Unchanged}, {90, idle, 0}}},
+		{"min above 0 without idle never sleeps", `"target":5,"min":2,"cooldown_s":0`,
+			[]tick{{30, idle, Unchanged}, {60, idle, Unchanged}}},
 		{"idle workers instead of 0", `"target":5,"min":2,"idle":1,"cooldown_s":0`, []tick{{30, idle, 1}}},
 		{"a sync between polls scales, but not to 0", `"target":5,"stabilization_down_s":0`, []tick{{15, idle, 1}}},
 		{"total: held requests count", `"target":5`, []tick{{15, load(same(1, 10), 0, 5), 3}}},
@@ -204,7 +215,8 @@ func TestTwoPools(t *testing.T) {
 		t.Errorf("at 5 s: got %+v", d)
 	}
 	tick.NowMs = 10_000
-	if d, _ := a.OnTick(&tick); d.Prefill != 2 || d.Decode != 4 || d.NextMs != 20_000 || d.Reason != "queue: num_requests_waiting; schedule" {
+	if d, _ := a.OnTick(&tick); d.Prefill != 2 || d.Decode != 4 || d.NextMs != 20_000 ||
+		d.Reason != "queue: num_requests_waiting; schedule" {
 		t.Errorf("at 10 s: got %+v", d)
 	}
 }
@@ -284,8 +296,10 @@ func FuzzParseAutoscaler(f *testing.F) {
 			}
 			now = next
 			pool := load(same(min(workers, 50), int(waiting)), 0, int(waiting))
-			d, err := a.OnTick(&Tick{NowMs: now, Prefill: pool, Decode: pool, Traffic: Traffic{TTFTsMs: []float64{1, float64(waiting)}}})
-			if err != nil || d.Decode < Unchanged || d.Decode > MaxWorkers || d.Prefill < Unchanged || d.Prefill > MaxWorkers {
+			d, err := a.OnTick(&Tick{NowMs: now, Prefill: pool, Decode: pool,
+				Traffic: Traffic{TTFTsMs: []float64{1, float64(waiting)}}})
+			if err != nil || d.Decode < Unchanged || d.Decode > MaxWorkers || d.Prefill < Unchanged ||
+				d.Prefill > MaxWorkers {
 				t.Fatalf("%s: got %+v, %v", text, d, err)
 			}
 			if d.Decode != Unchanged {

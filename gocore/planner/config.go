@@ -59,12 +59,14 @@ type limitConfig struct {
 	PeriodS *float64 `json:"period_s"`
 }
 
-var hpaKeys = []string{"metric", "target", "kind", "metrics", "min", "max", "sync_s", "tolerance", "stabilization_up_s", "stabilization_down_s", "up", "down"}
+var hpaKeys = []string{"metric", "target", "kind", "metrics", "min", "max", "sync_s", "tolerance", "stabilization_up_s",
+	"stabilization_down_s", "up", "down"}
 
 // policyKeys are the keys of each policy besides policy and pool.
 var policyKeys = map[string][]string{
 	"hpa": hpaKeys,
-	"keda": {"metric", "target", "min", "max", "sync_s", "tolerance", "stabilization_up_s", "stabilization_down_s", "up", "down",
+	"keda": {"metric", "target", "min", "max", "sync_s", "tolerance", "stabilization_up_s", "stabilization_down_s",
+		"up", "down",
 		"polling_s", "cooldown_s", "initial_cooldown_s", "activation", "idle"},
 	"queue":    {"target", "min", "max", "sync_s"},
 	"schedule": {"schedule"},
@@ -131,7 +133,8 @@ func malformed(err error) error {
 	}
 	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
 		name = strings.Trim(name, `"`)
-		return fmt.Errorf("got the unknown key %q%s", name, meant(name, slices.Concat([]string{"policy", "pool"}, policyKeys["hpa"], policyKeys["keda"])))
+		return fmt.Errorf("got the unknown key %q%s", name,
+			meant(name, slices.Concat([]string{"policy", "pool"}, policyKeys["hpa"], policyKeys["keda"])))
 	}
 	return fmt.Errorf("not a JSON object: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
@@ -256,8 +259,10 @@ func (c *policyConfig) clock(name string, given *float64, byDefaultS float64) (e
 func (c *policyConfig) timetable(prefill bool) (policy, error) {
 	t := &timetable{ofPrefill: prefill}
 	for _, pair := range c.Schedule {
-		if len(pair) != 2 || pair[0] < 0 || pair[0] > 1e12 || pair[1] < 0 || pair[1] > MaxWorkers || pair[1] != math.Trunc(pair[1]) {
-			return nil, fieldError("schedule", pair, fmt.Sprintf("[seconds, workers], with 0 to %d workers", MaxWorkers))
+		if len(pair) != 2 || pair[0] < 0 || pair[0] > 1e12 || pair[1] < 0 || pair[1] > MaxWorkers ||
+			pair[1] != math.Trunc(pair[1]) {
+			return nil, fieldError("schedule", pair,
+				fmt.Sprintf("[seconds, workers], with 0 to %d workers", MaxWorkers))
 		}
 		next := row{1000 * pair[0], int(pair[1])}
 		if n := len(t.rows); n > 0 && next.atMs <= t.rows[n-1].atMs {
@@ -293,7 +298,8 @@ func (c *policyConfig) keda(prefill bool) (policy, error) {
 		return nil, err
 	}
 	if h.targets[0].metric == TTFTP95 {
-		return nil, fieldError("metric", TTFTP95, "num_requests_waiting, num_requests_running or kv_cache_usage with policy keda")
+		return nil, fieldError("metric", TTFTP95,
+			"num_requests_waiting, num_requests_running or kv_cache_usage with policy keda")
 	}
 	k := &keda{scaler: *h, metric: h.targets[0].metric, floor: h.min}
 	k.scaler.min = max(1, h.min)
@@ -365,7 +371,8 @@ func (c *targetConfig) target(byDefault targetKind) (target, error) {
 		t.metric = Waiting
 	}
 	if !slices.Contains(metrics, t.metric) {
-		return t, fieldError("metric", fmt.Sprintf("%q", t.metric), "num_requests_waiting, num_requests_running, kv_cache_usage or ttft_p95_ms")
+		return t, fieldError("metric", fmt.Sprintf("%q", t.metric),
+			"num_requests_waiting, num_requests_running, kv_cache_usage or ttft_p95_ms")
 	}
 	if t.kind == "" {
 		t.kind = byDefault
@@ -390,7 +397,8 @@ func (c *targetConfig) target(byDefault targetKind) (target, error) {
 
 // behavior reads how fast a pool may change in one direction, 1 for growing and -1 for shrinking. The defaults are
 // those of Kubernetes.
-func (c *behaviorConfig) behavior(name string, direction int, stabilization *float64, byDefaultS float64) (behavior, error) {
+func (c *behaviorConfig) behavior(name string, direction int, stabilization *float64, byDefaultS float64) (behavior,
+	error) {
 	b := behavior{limits: []limit{{percent: true, value: 100, periodMs: 15_000}}}
 	if direction > 0 {
 		b.limits = append(b.limits, limit{value: 4, periodMs: 15_000})

@@ -86,7 +86,8 @@ type Traffic struct {
 	// Mean inter-token latencies of the requests that were to get several tokens, and their sum.
 	ITLs     int
 	ITLSumMs float64
-	// Requests that the KV router has sent to a worker, and the sum of the shares of their prompts that were cached there.
+	// Requests that the KV router has sent to a worker, and the sum of the shares of their prompts that were cached
+	// there.
 	Hits   int
 	HitSum float64
 	// Tokens emitted by the passes that ended, and the requests that got any, added up over the passes.

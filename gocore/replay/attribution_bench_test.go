@@ -26,7 +26,8 @@ func BenchmarkAttribution(b *testing.B) {
 	}
 	run("conversations", config(b, `{"block_size":64}`, conversations(5000), 4, 0))
 	w, err := workload.Synthetic(workload.SyntheticSpec{
-		InputTokens: 2000, OutputTokens: 200, RequestCount: 50_000, TurnsPerSession: 1, EngineBlockSize: 64, ArrivalIntervalMs: 2.5,
+		InputTokens: 2000, OutputTokens: 200, RequestCount: 50_000, TurnsPerSession: 1, EngineBlockSize: 64,
+		ArrivalIntervalMs: 2.5,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -23,7 +23,8 @@ type explainedRun struct {
 func (e explainedRun) config(t *testing.T) Config {
 	t.Helper()
 	var cfg Config
-	d := drawnRun{seed: e.seed, stepwise: e.stepwise, own: []string{"", "vllm", "sglang", ""}[e.seed%4], log: &strings.Builder{}}
+	d := drawnRun{seed: e.seed, stepwise: e.stepwise, own: []string{"", "vllm", "sglang", ""}[e.seed%4],
+		log: &strings.Builder{}}
 	switch {
 	case e.seed%4 == 3 && e.seed%8 != 3:
 		if e.seed%16 == 7 {
@@ -164,7 +165,8 @@ func checkWaits(t *testing.T, seed uint64, rows *report.Rows) {
 		if waited < until-1e-6 {
 			t.Errorf("seed %d, row %d: waited %v ms until its admission after %v", seed, i, waited, until)
 		}
-		if preempted[i] == 0 && seed%4 == 0 && router[i]+worker[i] > until+1e-6 { // an engine that composes passes when they start
+		// an engine that composes passes when they start
+		if preempted[i] == 0 && seed%4 == 0 && router[i]+worker[i] > until+1e-6 {
 			t.Errorf("seed %d, row %d: waited %v ms, admitted after %v", seed, i, router[i]+worker[i], until)
 		}
 	}

@@ -39,12 +39,14 @@ func BenchmarkReplay(b *testing.B) {
 			b.Fatal(err)
 		}
 		benchmarkRun(b, Config{
-			Args: parseArgs(b, `{"block_size":512}`), Workers: 1, Workload: w, Concurrency: 100, MaxSimTimeMs: math.Inf(1),
+			Args: parseArgs(b, `{"block_size":512}`), Workers: 1, Workload: w, Concurrency: 100,
+			MaxSimTimeMs: math.Inf(1),
 		})
 	})
 	for _, workers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("conversations_%dw", workers), func(b *testing.B) {
-			w, err := workload.LoadMooncake(strings.NewReader(conversations(5000)), "t", workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: 64})
+			w, err := workload.LoadMooncake(strings.NewReader(conversations(5000)), "t",
+				workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: 64})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -52,7 +54,8 @@ func BenchmarkReplay(b *testing.B) {
 		})
 	}
 	b.Run("conversations_2p2d", func(b *testing.B) {
-		w, err := workload.LoadMooncake(strings.NewReader(conversations(5000)), "t", workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: 64})
+		w, err := workload.LoadMooncake(strings.NewReader(conversations(5000)), "t",
+			workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: 64})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -62,9 +65,11 @@ func BenchmarkReplay(b *testing.B) {
 			Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
 		}})
 	})
-	for _, workers := range []int{2, 128} { // hand-offs by vLLM's own rules; workers that have nothing to do cost nothing
+	// hand-offs by vLLM's own rules; workers that have nothing to do cost nothing
+	for _, workers := range []int{2, 128} {
 		b.Run(fmt.Sprintf("conversations_2p%dd_vllm", workers), func(b *testing.B) {
-			w, err := workload.LoadMooncake(strings.NewReader(conversations(5000)), "t", workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: 64})
+			w, err := workload.LoadMooncake(strings.NewReader(conversations(5000)), "t",
+				workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: 64})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -78,7 +83,8 @@ func BenchmarkReplay(b *testing.B) {
 	for _, requests := range []int{1_000, 10_000, 100_000} { // the cost of a request must not grow
 		b.Run(fmt.Sprintf("scaling_%d", requests), func(b *testing.B) {
 			w, err := workload.Synthetic(workload.SyntheticSpec{
-				InputTokens: 1000, OutputTokens: 100, RequestCount: requests, ArrivalIntervalMs: 100, TurnsPerSession: 1, EngineBlockSize: 64,
+				InputTokens: 1000, OutputTokens: 100, RequestCount: requests, ArrivalIntervalMs: 100,
+				TurnsPerSession: 1, EngineBlockSize: 64,
 			})
 			if err != nil {
 				b.Fatal(err)
@@ -88,8 +94,9 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// BenchmarkCorners measures kinds of runs that have been much slower than others once: SGLang behind the router with a page
-// for each token, speculative decoding, hand-offs between pools, requests that wait in the router, and many workers.
+// BenchmarkCorners measures kinds of runs that have been much slower than others once: SGLang behind the router with a
+// page for each token, speculative decoding, hand-offs between pools, requests that wait in the router, and many
+// workers.
 func BenchmarkCorners(b *testing.B) {
 	kv := func(b *testing.B, cfg Config, config string) Config {
 		parsed, _, err := router.ParseConfig(config)
@@ -105,7 +112,8 @@ func BenchmarkCorners(b *testing.B) {
 	synthetic := func(b *testing.B, args string, requests int, intervalMs float64, workers int) Config {
 		parsed := parseArgs(b, args)
 		w, err := workload.Synthetic(workload.SyntheticSpec{
-			InputTokens: 2000, OutputTokens: 200, RequestCount: requests, ArrivalIntervalMs: intervalMs, TurnsPerSession: 1,
+			InputTokens: 2000, OutputTokens: 200, RequestCount: requests, ArrivalIntervalMs: intervalMs,
+			TurnsPerSession: 1,
 			EngineBlockSize: parsed.BlockSize,
 		})
 		if err != nil {
@@ -115,7 +123,8 @@ func BenchmarkCorners(b *testing.B) {
 	}
 	for _, pageSize := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sglang_kv_page_%d", pageSize), func(b *testing.B) {
-			args := parseArgs(b, fmt.Sprintf(`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d}`, pageSize, 1<<20/pageSize))
+			args := parseArgs(b, fmt.Sprintf(`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d}`, pageSize,
+				1<<20/pageSize))
 			spec := workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: pageSize}
 			w, err := workload.LoadMooncake(strings.NewReader(conversations(1000)), "t", spec)
 			if err != nil {

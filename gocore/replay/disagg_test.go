@@ -127,7 +127,8 @@ func checkLives(t *testing.T, seed uint64, cfg Config, rows *report.Rows) {
 			last[i] = ms
 		}
 	}
-	held, released, activated := column("source_held_ms"), column("source_released_ms"), column("destination_activated_ms")
+	held, released, activated := column("source_held_ms"), column("source_released_ms"),
+		column("destination_activated_ms")
 	for i := range held {
 		if status[i] == "completed" && !(released[i] >= activated[i]) {
 			t.Fatalf("seed %d: row %d: released at %v, activated at %v", seed, i, released[i], activated[i])
@@ -147,14 +148,16 @@ func TestDisaggRepeats(t *testing.T) {
 		if text(t, cfg, first) != text(t, cfg, mustRun(t, cfg)) {
 			t.Fatalf("seed %d: two runs differ", seed)
 		}
-		renamed := trace{rng: rand.New(rand.NewPCG(seed, 0)), rename: func(id uint64) uint64 { return 4_000_000_000 - 7*id }}.String()
+		renamed := trace{rng: rand.New(rand.NewPCG(seed, 0)),
+			rename: func(id uint64) uint64 { return 4_000_000_000 - 7*id }}.String()
 		other := disaggConfig(t, seed, renamed)
 		if text(t, cfg, first) != text(t, other, mustRun(t, other)) {
 			t.Fatalf("seed %d: renamed blocks change the run", seed)
 		}
 		whole := first.Collector.DurationMs()
 		cfg.MaxSimTimeMs = whole / 2
-		if capped := mustRun(t, cfg); capped.Collector.DurationMs() > whole || capped.Collector.Finished() > first.Collector.Finished() {
+		if capped := mustRun(t, cfg); capped.Collector.DurationMs() > whole ||
+			capped.Collector.Finished() > first.Collector.Finished() {
 			t.Fatalf("seed %d: the time cap added work", seed)
 		}
 	}
@@ -266,11 +269,14 @@ func TestRoutersThatKeepRequestsBack(t *testing.T) {
 		c.PrefillRouter = func(int) router.Router { return prefill }
 		c.DecodeRouter = func(int) router.Router { return decode }
 		outcome := mustRun(t, cfg)
-		if n := len(cfg.Workload.Turns); outcome.Collector.Finished() != n || len(prefill.done) != n || decode.active != 0 {
-			t.Fatalf("seed %d: %d of %d ended, %d of %d were freed, %d are active", seed, outcome.Collector.Finished(), n, len(prefill.done), n, decode.active)
+		if n := len(cfg.Workload.Turns); outcome.Collector.Finished() != n || len(prefill.done) != n ||
+			decode.active != 0 {
+			t.Fatalf("seed %d: %d of %d ended, %d of %d were freed, %d are active", seed, outcome.Collector.Finished(),
+				n, len(prefill.done), n, decode.active)
 		}
 		if len(prefill.stored) == 0 || len(decode.stored) != 0 {
-			t.Errorf("seed %d: %d blocks stored on prefill workers, %d on decode workers", seed, len(prefill.stored), len(decode.stored))
+			t.Errorf("seed %d: %d blocks stored on prefill workers, %d on decode workers", seed, len(prefill.stored),
+				len(decode.stored))
 		}
 	}
 }
@@ -304,7 +310,8 @@ func TestDisaggDeadEnd(t *testing.T) {
 	}
 	cfg := config(t, `{"block_size":4}`, rows.String(), 1, 0)
 	cfg.Disagg = &DisaggConfig{
-		Prefill: parseArgs(t, `{"block_size":4,"num_gpu_blocks":20}`), Decode: parseArgs(t, `{"block_size":4,"num_gpu_blocks":5}`),
+		Prefill:        parseArgs(t, `{"block_size":4,"num_gpu_blocks":20}`),
+		Decode:         parseArgs(t, `{"block_size":4,"num_gpu_blocks":5}`),
 		PrefillWorkers: 1, DecodeWorkers: 2, Transfer: handoff.Transfer{BytesPerToken: 1_000_000_000, BandwidthGBs: 1},
 	}
 	cfg.MaxSimTimeMs = 60

@@ -12,8 +12,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// A whole run: engine arguments, a workload, a router, and the report of what came of it. Eight requests of 2,000 + 100 tokens
-// arrive one every 50 ms and go to two workers in turn. docs/report.md explains every key.
+// A whole run: engine arguments, a workload, a router, and the report of what came of it. Eight requests of 2,000 + 100
+// tokens arrive one every 50 ms and go to two workers in turn. docs/report.md explains every key.
 func Example() {
 	args, _, err := engineargs.Parse(`{"block_size": 64, "num_gpu_blocks": 1024}`)
 	if err != nil {
@@ -46,7 +46,8 @@ func Example() {
 
 	used := report.Resources{DecodeWorkerSeconds: outcome.WorkerSeconds, DecodeGPUsPerWorker: 1, WallMs: 1}
 	var values map[string]any
-	if err := json.Unmarshal(report.AppendJSON(nil, outcome.Collector.Summarise(used, report.NoSLA())), &values); err != nil {
+	if err := json.Unmarshal(report.AppendJSON(nil, outcome.Collector.Summarise(used, report.NoSLA())),
+		&values); err != nil {
 		fmt.Println(err)
 		return
 	}

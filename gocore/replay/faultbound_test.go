@@ -11,7 +11,8 @@ import (
 // TestFaultsThatNeverEnd: a script that draws faults all the time ends the run with one line, however long its trace
 // is.
 func TestFaultsThatNeverEnd(t *testing.T) {
-	cfg := config(t, `{"block_size":64,"num_gpu_blocks":1024}`, requests([3]int{0, 64, 4}, [3]int{36_000_000, 64, 4}), 3, 0)
+	cfg := config(t, `{"block_size":64,"num_gpu_blocks":1024}`, requests([3]int{0, 64, 4}, [3]int{36_000_000, 64, 4}),
+		3, 0)
 	script, err := faults.Parse(`{"kind":"restart","mtbf_s":0.001,"target":"worker:*"}`, faults.Layout{Decode: 3})
 	if err != nil {
 		t.Fatal(err)

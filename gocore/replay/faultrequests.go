@@ -271,7 +271,8 @@ func (f *faultRun) admitted(role engine.Role, i int, pass *engine.Pass) *engine.
 		if of.base > 0 { // what the client had is no part of the input
 			reused = min(reused, t.InputTokens)
 		}
-		seen.Admitted = append(seen.Admitted, engine.Admission{ID: engine.RequestID(of.turn), ReusedTokens: reused, Rank: a.Rank})
+		seen.Admitted = append(seen.Admitted,
+			engine.Admission{ID: engine.RequestID(of.turn), ReusedTokens: reused, Rank: a.Rank})
 	}
 	return seen
 }
@@ -281,12 +282,14 @@ func (f *faultRun) emitted(pass *engine.Pass, endMs float64) *engine.Pass {
 	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: endMs, Tokens: pass.Tokens}
 	for _, s := range pass.Started {
 		if a := &f.attempts[s.ID]; !a.over {
-			seen.Started = append(seen.Started, engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
+			seen.Started = append(seen.Started,
+				engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
 		}
 	}
 	for _, s := range pass.Singles {
 		if a := &f.attempts[s.ID]; !a.over {
-			seen.Singles = append(seen.Singles, engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
+			seen.Singles = append(seen.Singles,
+				engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
 		}
 	}
 	if len(pass.Singles) > 0 { // without any left the pass must not look like one in which the emitting set emits

@@ -21,8 +21,8 @@ type FaultConfig struct {
 	DetectionMs float64 // from the loss of a worker until nothing is sent there any more
 	// AvoidMs is how long after its streams have broken nothing is sent to a worker whose loss was not detected yet.
 	AvoidMs float64
-	// RetryRefusedMs is how long after its streams have broken a request that is sent to a lost worker goes to the router again, as
-	// far as MigrationLimit allows. Later it fails at once.
+	// RetryRefusedMs is how long after its streams have broken a request that is sent to a lost worker goes to the
+	// router again, as far as MigrationLimit allows. Later it fails at once.
 	RetryRefusedMs float64
 	// Rules are those of a release of Dynamo for what its frontend does about a worker that does not answer.
 	Rules           RouterRules
@@ -31,7 +31,8 @@ type FaultConfig struct {
 	ClientRetries   int     // how often a client begins anew
 	ClientBackoffMs float64 // before the first of these; each further pause is twice as long
 	HedgeAfterMs    float64 // without a first token, after which a request is sent a second time; +Inf for never
-	// Began records every attempt of a request but the first: its id, by which routers know it, and its number. Nil is for nothing.
+	// Began records every attempt of a request but the first: its id, by which routers know it, and its number. Nil is
+	// for nothing.
 	Began func(id, turn int32, number int)
 }
 
@@ -39,11 +40,13 @@ type FaultConfig struct {
 type RouterRules int
 
 const (
-	// Rules13 are those of Dynamo 1.3.1, which AvoidMs and RetryRefusedMs describe: after broken streams a router in turn leaves the worker
-	// out, a KV-aware one tries again; when the workers have been listed anew, requests that are sent there fail.
+	// Rules13 are those of Dynamo 1.3.1, which AvoidMs and RetryRefusedMs describe: after broken streams a router in
+	// turn leaves the worker out, a KV-aware one tries again; when the workers have been listed anew, requests that are
+	// sent there fail.
 	Rules13 RouterRules = iota
-	// Rules16 are those of Dynamo 1.6.1: a worker whose streams have broken off, or that has refused a request, is left out until the workers
-	// are listed anew, AvoidMs after the loss and every ListingMs from then on; a request that was refused goes to the router again.
+	// Rules16 are those of Dynamo 1.6.1: a worker whose streams have broken off, or that has refused a request, is left
+	// out until the workers are listed anew, AvoidMs after the loss and every ListingMs from then on; a request that
+	// was refused goes to the router again.
 	Rules16
 )
 
@@ -52,9 +55,9 @@ const ListingMs = 5000
 
 // faultRun is what a run with faults knows besides: it has the script carried out, and leads every request to its end.
 //
-// A request (a turn) may need several attempts. The engines, the routers and the hand-offs know attempts, each by an id of its
-// own; the collector and the driver know turns. The first attempt of a turn has its id. An attempt that is over may still be
-// on a worker that has not heard of that; whatever it does is not visible.
+// A request (a turn) may need several attempts. The engines, the routers and the hand-offs know attempts, each by an id
+// of its own; the collector and the driver know turns. The first attempt of a turn has its id. An attempt that is over
+// may still be on a worker that has not heard of that; whatever it does is not visible.
 //
 // A run without faults has none.
 type faultRun struct {
@@ -101,12 +104,13 @@ type attempt struct {
 
 // turnState is where a turn stands.
 type turnState struct {
-	live    []engine.RequestID // attempts that are not over: one, or two with hedging
-	begun   engine.RequestID   // the first attempt that was admitted, unassigned before
-	try     int                // number of the client's current try
-	open    bool               // it has arrived and is not over
-	first   bool               // the client has a token of the current try
-	sinceMs float64            // when the last attempt was sent, or when the client has begun to wait before it tries again
+	live  []engine.RequestID // attempts that are not over: one, or two with hedging
+	begun engine.RequestID   // the first attempt that was admitted, unassigned before
+	try   int                // number of the client's current try
+	open  bool               // it has arrived and is not over
+	first bool               // the client has a token of the current try
+	// when the last attempt was sent, or when the client has begun to wait before it tries again
+	sinceMs float64
 }
 
 // breakage is an attempt that has failed.
@@ -129,9 +133,10 @@ type FaultEvent struct {
 	Workers []int    // ids, empty for a fault that has no workers
 	Pools   []string // of each of Workers
 	AtMs    float64
-	UntilMs float64 // when it was over: +Inf if never. A crash is over when there is a worker in the place of each again
-	Hit     int     // attempts that were lost with a worker
-	Refused int     // attempts that were sent to a worker which was not there any more
+	// when it was over: +Inf if never. A crash is over when there is a worker in the place of each again
+	UntilMs float64
+	Hit     int // attempts that were lost with a worker
+	Refused int // attempts that were sent to a worker which was not there any more
 	// What became of these: each went on elsewhere, was begun anew by its client, or failed for good.
 	Migrated, Retried, Failed int
 
@@ -165,7 +170,8 @@ func newFaultRun(r *run) {
 	r.faults = f
 	var hooks []*fleet.Hooks
 	for k, p := range r.fleet.Pools() {
-		kind := map[engine.Role]faults.Pool{engine.Aggregated: faults.Workers, engine.Prefill: faults.Prefill, engine.Decode: faults.Decode}[p.Role]
+		kind := map[engine.Role]faults.Pool{engine.Aggregated: faults.Workers, engine.Prefill: faults.Prefill,
+			engine.Decode: faults.Decode}[p.Role]
 		f.pools = append(f.pools, &faultyPool{Pool: p, kind: kind, kept: map[int]int{}, awaited: map[int]int{}})
 		hooks = append(hooks, f.hooks(k))
 	}
@@ -209,7 +215,8 @@ func (f *faultRun) request(id engine.RequestID) engine.Request {
 	a := &f.attempts[id]
 	t := f.driver.Turn(a.turn)
 	req := engine.Request{
-		ID: id, Prompt: t.Prompt, PromptTokens: t.InputTokens + int(a.base), OutputTokens: t.OutputTokens - int(a.base), NamedBlocks: t.NamedBlocks,
+		ID: id, Prompt: t.Prompt, PromptTokens: t.InputTokens + int(a.base), OutputTokens: t.OutputTokens - int(a.base),
+		NamedBlocks: t.NamedBlocks,
 	}
 	if a.base > 0 {
 		req.Prompt = f.grown(t.Prompt, req.PromptTokens, max(t.NamedBlocks, t.InputTokens/f.blockSize()), a.turn)
@@ -224,8 +231,8 @@ func (f *faultRun) blockSize() int {
 	return f.Args.BlockSize
 }
 
-// grown names the blocks of a prompt that ends with generated tokens, of which named ones have names already. No other request
-// has the others, whose ids come from the upper end.
+// grown names the blocks of a prompt that ends with generated tokens, of which named ones have names already. No other
+// request has the others, whose ids come from the upper end.
 func (f *faultRun) grown(p kvcache.Prompt, tokens, named int, turn int32) kvcache.Prompt {
 	blocks := tokens / f.blockSize()
 	named = min(named, len(p.Segments)*p.PerSegment)
@@ -269,7 +276,8 @@ func (f *faultRun) after(ms float64, do func() error) {
 	}
 }
 
-// Happen implements [fleet.Faults]: first what has to be done about attempts that have failed, then what the script does.
+// Happen implements [fleet.Faults]: first what has to be done about attempts that have failed, then what the script
+// does.
 func (f *faultRun) Happen() (changed bool, err error) {
 	if f.idleFaults > maxIdleFaults {
 		f.abandonAll()
@@ -296,22 +304,23 @@ func (f *faultRun) Happen() (changed bool, err error) {
 	return changed, err
 }
 
-// maxIdleFaults is how many faults may be drawn one after the other without anything else happening while requests are left.
-// Then nothing else will happen: faults that are drawn never end.
+// maxIdleFaults is how many faults may be drawn one after the other without anything else happening while requests are
+// left. Then nothing else will happen: faults that are drawn never end.
 const maxIdleFaults = 2000
 
 // Progressed implements [fleet.Faults].
 func (f *faultRun) Progressed() { f.idleFaults = 0 }
 
-// drawing counts a fault that is drawn. It returns an error if they follow each other so fast that a run would do little else: beyond
-// freeFaults, at most faultsPerSecond of them are carried out in a second of simulated time.
+// drawing counts a fault that is drawn. It returns an error if they follow each other so fast that a run would do
+// little else: beyond freeFaults, at most faultsPerSecond of them are carried out in a second of simulated time.
 func (f *faultRun) drawing(n int) error {
 	f.idleFaults++
 	f.drawn++
 	if float64(f.drawn) <= freeFaults+faultsPerSecond*f.fleet.NowMs()/1000 {
 		return nil
 	}
-	return fmt.Errorf("faults[%d]: mtbf_s: got %v, want faults that are less frequent: %d were drawn in %v s of simulated time, and a run may "+
+	return fmt.Errorf("faults[%d]: mtbf_s: got %v, want faults that are less frequent: %d were drawn in %v s of "+
+		"simulated time, and a run may "+
 		"draw %v and %v a second; with worker:* each worker draws its own",
 		n, f.cfg.Script[n].MTBFMs/1000, f.drawn, f.fleet.NowMs()/1000, freeFaults, faultsPerSecond)
 }
@@ -380,8 +389,8 @@ func (f *faultRun) outcome() ([]FaultEvent, FaultTally) {
 	return f.events, f.tally
 }
 
-// cut records the tokens of requests that are not over when the run ends. Passes that have begun keep their tokens, unless
-// their workers cannot be reached.
+// cut records the tokens of requests that are not over when the run ends. Passes that have begun keep their tokens,
+// unless their workers cannot be reached.
 func (f *faultRun) cut() {
 	defer f.ends()
 	for k := len(f.pools) - 1; k >= 0; k-- { // decode workers first: they know the tokens of a request that both have
@@ -409,7 +418,8 @@ func (f *faultRun) ends() {
 	}
 	role := f.pools[len(f.pools)-1].Role
 	f.collector.Tokens(func(t report.Tokens) {
-		f.Journal.Got(role, t.Worker, journal.Tokens{AtMs: t.AtMs, N: t.N, GapMs: t.GapMs, TTFTMs: t.TTFTMs, Lost: t.Lost})
+		f.Journal.Got(role, t.Worker, journal.Tokens{AtMs: t.AtMs, N: t.N, GapMs: t.GapMs, TTFTMs: t.TTFTMs,
+			Lost: t.Lost})
 	})
 }
 

@@ -32,7 +32,8 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 		number, _ := strconv.ParseFloat(value, 64)
 		switch a.Key {
 		case "workers":
-			if n, err := fmt.Sscanf(value, "%d+%d", &workers[0], &workers[1]); n == 0 || err != nil && !twoPools && n != 1 {
+			if n, err := fmt.Sscanf(value, "%d+%d", &workers[0], &workers[1]); n == 0 ||
+				err != nil && !twoPools && n != 1 {
 				d.Fatalf(t, "workers: %v", err)
 			}
 		case "kv":
@@ -58,7 +59,8 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 		case "hedge":
 			f.HedgeAfterMs = number
 		default:
-			engineArgs = append(engineArgs, fmt.Sprintf("%q: %s", strings.Replace(a.Key, "blocks", "num_gpu_blocks", 1), value))
+			engineArgs = append(engineArgs,
+				fmt.Sprintf("%q: %s", strings.Replace(a.Key, "blocks", "num_gpu_blocks", 1), value))
 		}
 	}
 	args := parseArgs(t, "{"+strings.Join(engineArgs, ", ")+"}")
@@ -73,7 +75,8 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 	g := &golden{cfg: Config{MaxSimTimeMs: math.Inf(1), Args: args, Workers: workers[0], Faults: f}}
 	g.load(t, &datadriven.TestData{Pos: d.Pos, Cmd: d.Cmd, Input: rows.String()}, args)
 	var err error
-	if f.Script, err = faults.Parse(script.String(), faults.Layout{TwoPools: twoPools, Prefill: workers[0], Decode: workers[twoPoolsIndex(twoPools)]}); err != nil {
+	if f.Script, err = faults.Parse(script.String(),
+		faults.Layout{TwoPools: twoPools, Prefill: workers[0], Decode: workers[twoPoolsIndex(twoPools)]}); err != nil {
 		d.Fatalf(t, "%v", err)
 	}
 	var factory router.Factory
@@ -85,11 +88,13 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 		if twoPools {
 			parsed = parsed.PrefillStage()
 		}
-		factory = kvMode.Factory(&router.Options{Config: parsed, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Rand: rand.New(rand.NewPCG(1, 1))})
+		factory = kvMode.Factory(&router.Options{Config: parsed, BlockSize: args.BlockSize,
+			MaxNumBatchedTokens: args.MaxNumBatchedTokens, Rand: rand.New(rand.NewPCG(1, 1))})
 	}
 	if twoPools {
-		g.cfg.Disagg = &DisaggConfig{Prefill: args, Decode: args, PrefillWorkers: workers[0], DecodeWorkers: workers[1], PrefillRouter: factory,
-			Transfer: handoff.Transfer{BytesPerToken: 1_000_000, BandwidthGBs: bandwidth}}
+		g.cfg.Disagg = &DisaggConfig{Prefill: args, Decode: args, PrefillWorkers: workers[0], DecodeWorkers: workers[1],
+			PrefillRouter: factory,
+			Transfer:      handoff.Transfer{BytesPerToken: 1_000_000, BandwidthGBs: bandwidth}}
 	} else {
 		g.cfg.Router = factory
 	}

@@ -48,7 +48,8 @@ func TestFaultyTimelines(t *testing.T) {
 		plain, armed := faulty{seed: seed}.config(t), faulty{seed: seed}.config(t)
 		plain.Planner, plain.Faults = noPlanner{}, nil
 		late := faults.Fault{Kind: faults.Crash, AtMs: 1e12, DurationMs: math.Inf(1)}
-		armed.Planner, armed.Faults = noPlanner{}, &FaultConfig{Script: []faults.Fault{late}, ClientTimeoutMs: 1e12, HedgeAfterMs: math.Inf(1)}
+		armed.Planner, armed.Faults = noPlanner{},
+			&FaultConfig{Script: []faults.Fault{late}, ClientTimeoutMs: 1e12, HedgeAfterMs: math.Inf(1)}
 		a, errA := timelineOf(t, plain)
 		b, errB := timelineOf(t, armed)
 		if fmt.Sprint(errA) != fmt.Sprint(errB) || !bytes.Equal(a, b) {

@@ -142,7 +142,8 @@ func drawnFaults(t testing.TB, rng *rand.Rand, cfg Config) *FaultConfig {
 	if err != nil {
 		t.Fatalf("%s\n%v", text, err)
 	}
-	f := &FaultConfig{Script: parsed, Seed: rng.Uint64(), MigrationLimit: rng.IntN(4), ClientTimeoutMs: math.Inf(1), HedgeAfterMs: math.Inf(1)}
+	f := &FaultConfig{Script: parsed, Seed: rng.Uint64(), MigrationLimit: rng.IntN(4), ClientTimeoutMs: math.Inf(1),
+		HedgeAfterMs: math.Inf(1)}
 	if rng.IntN(2) == 0 {
 		f.DetectionMs = []float64{3, 50, 200}[rng.IntN(3)]
 		f.AvoidMs = []float64{0, 20}[rng.IntN(2)]
@@ -222,7 +223,8 @@ func (p faulty) checkRequests(t testing.TB, cfg Config, f *faultRun) {
 	}
 	for turn := range f.turns {
 		j, trials := &f.turns[turn], &f.trials[turn]
-		if trials.Migrations > f.cfg.MigrationLimit*(trials.Retries+1) || trials.Retries > f.cfg.ClientRetries || trials.Hedges > trials.Retries+1 {
+		if trials.Migrations > f.cfg.MigrationLimit*(trials.Retries+1) || trials.Retries > f.cfg.ClientRetries ||
+			trials.Hedges > trials.Retries+1 {
 			t.Errorf("seed %d: request %d has %+v", p.seed, turn, *trials)
 		}
 		if j.open && math.IsInf(cfg.MaxSimTimeMs, 1) {
@@ -231,8 +233,8 @@ func (p faulty) checkRequests(t testing.TB, cfg Config, f *faultRun) {
 	}
 }
 
-// checkEngines: once all requests are over, no live engine that has heard of it has any, nor a block for one; and no router
-// counts any load.
+// checkEngines: once all requests are over, no live engine that has heard of it has any, nor a block for one; and no
+// router counts any load.
 func (p faulty) checkEngines(t testing.TB, f *faultRun, routes router.Router) {
 	t.Helper()
 	if f.open > 0 || !math.IsInf(f.MaxSimTimeMs, 1) {
@@ -249,7 +251,8 @@ func (p faulty) checkEngines(t testing.TB, f *faultRun, routes router.Router) {
 				active = 0 // what is cached counts as active there
 			}
 			if waiting+running+active > 0 {
-				t.Errorf("seed %d: worker %d of pool %d: %d wait, %d run, %d blocks are in use", p.seed, i, k, waiting, running, active)
+				t.Errorf("seed %d: worker %d of pool %d: %d wait, %d run, %d blocks are in use", p.seed, i, k, waiting,
+					running, active)
 			}
 		}
 		if kv, ok := routes.(*router.KV); ok && f.Disagg == nil && len(s.Active()) > 0 {
@@ -285,8 +288,8 @@ func (p faulty) text(t testing.TB, cfg Config, outcome Outcome, f *faultRun) str
 	return fmt.Sprint(events.String(), outcome.FaultTally, "\n", f.trials, "\n", text(t, cfg, outcome))
 }
 
-// TestFaultyRuns runs random workloads with random scripts of faults, with and without coasting: requests end once, no block is
-// left, time advances, and equal runs leave equal bytes.
+// TestFaultyRuns runs random workloads with random scripts of faults, with and without coasting: requests end once, no
+// block is left, time advances, and equal runs leave equal bytes.
 func TestFaultyRuns(t *testing.T) {
 	failed, migrated, lost, events := 0, 0, 0, 0
 	for n := range *faultyRuns {
@@ -315,9 +318,9 @@ func TestFaultyRuns(t *testing.T) {
 	}
 }
 
-// TestFaultySeeds repeats runs that went wrong once. In the first two a hand-off was cancelled on a decode worker that had drained
-// after a partition, and had not heard of the request. In the third an SGLang engine took itself for idle when the only
-// request was cancelled at the end of a coast.
+// TestFaultySeeds repeats runs that went wrong once. In the first two a hand-off was cancelled on a decode worker that
+// had drained after a partition, and had not heard of the request. In the third an SGLang engine took itself for idle
+// when the only request was cancelled at the end of a coast.
 func TestFaultySeeds(t *testing.T) {
 	for _, seed := range []uint64{6309, 18493, 16167} {
 		fast, _, _ := faulty{seed: seed}.run(t)
@@ -329,15 +332,16 @@ func TestFaultySeeds(t *testing.T) {
 
 var releases = regexp.MustCompile(`"source_released_ms":[^,]*,`)
 
-// TestFaultsThatNeverHappen: a script of which nothing happens changes nothing, except that a run with faults does not wait for prefill
-// workers to notice that the last prompts have been read.
+// TestFaultsThatNeverHappen: a script of which nothing happens changes nothing, except that a run with faults does not
+// wait for prefill workers to notice that the last prompts have been read.
 func TestFaultsThatNeverHappen(t *testing.T) {
 	for seed := range uint64(200) {
 		p := faulty{seed: seed}
 		plain, armed := p.config(t), p.config(t)
 		plain.Planner, plain.Faults = noPlanner{}, nil
 		late := faults.Fault{Kind: faults.Crash, AtMs: 1e12, DurationMs: math.Inf(1)}
-		armed.Planner, armed.Faults = noPlanner{}, &FaultConfig{Script: []faults.Fault{late}, ClientTimeoutMs: 1e12, HedgeAfterMs: math.Inf(1)}
+		armed.Planner, armed.Faults = noPlanner{},
+			&FaultConfig{Script: []faults.Fault{late}, ClientTimeoutMs: 1e12, HedgeAfterMs: math.Inf(1)}
 		show := func(cfg Config) string {
 			outcome, err := Run(cfg)
 			if err != nil {

@@ -21,7 +21,8 @@ var seriesLevel = report.SLA{TTFTMs: 1000, ITLMs: math.NaN(), E2EMs: 5000}
 func seriesOf(t testing.TB, cfg Config, stepMs float64) (Outcome, *journal.Table, error) {
 	t.Helper()
 	cfg.Journal = journal.New(journal.Config{
-		Requests: cfg.Workload.Len(), Series: true, StepMs: stepMs, Name: func(id engine.RequestID) string { return fmt.Sprint(id) },
+		Requests: cfg.Workload.Len(), Series: true, StepMs: stepMs,
+		Name: func(id engine.RequestID) string { return fmt.Sprint(id) },
 		Good: seriesLevel.Met,
 	})
 	outcome, err := Run(cfg)
@@ -47,12 +48,14 @@ func TestFaultySeries(t *testing.T) {
 		if a, b := tableText(t, table), tableText(t, slow); a != b {
 			t.Fatalf("seed %d: %s", seed, firstDifference(a, b))
 		}
-		if !math.IsInf(cfg.MaxSimTimeMs, 1) || table.EndMs == 0 { // the report counts all tokens of requests that were cut; no time passes
+		// the report counts all tokens of requests that were cut; no time passes
+		if !math.IsInf(cfg.MaxSimTimeMs, 1) || table.EndMs == 0 {
 			continue
 		}
 		checkSums(t, seed, cfg, fast, table, seen)
 	}
-	for _, name := range []string{"completions", "goodput", "output_tokens", "failures", "migrations", "retries", "recomputed_tokens", "lost_tokens"} {
+	for _, name := range []string{"completions", "goodput", "output_tokens", "failures", "migrations", "retries",
+		"recomputed_tokens", "lost_tokens"} {
 		if !seen[name] {
 			t.Errorf("no run has any %s", name)
 		}
@@ -120,7 +123,8 @@ func TestSeriesWithoutFaults(t *testing.T) {
 		plain, armed := faulty{seed: seed}.config(t), faulty{seed: seed}.config(t)
 		plain.Planner, plain.Faults = noPlanner{}, nil
 		late := faults.Fault{Kind: faults.Crash, AtMs: 1e12, DurationMs: math.Inf(1)}
-		armed.Planner, armed.Faults = noPlanner{}, &FaultConfig{Script: []faults.Fault{late}, ClientTimeoutMs: 1e12, HedgeAfterMs: math.Inf(1)}
+		armed.Planner, armed.Faults = noPlanner{},
+			&FaultConfig{Script: []faults.Fault{late}, ClientTimeoutMs: 1e12, HedgeAfterMs: math.Inf(1)}
 		_, a, errA := seriesOf(t, plain, stepMs)
 		_, b, errB := seriesOf(t, armed, stepMs)
 		if errA != nil || errB != nil {
@@ -137,7 +141,8 @@ func usual(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		name, _, _ := strings.Cut(line, " ")
-		if strings.HasPrefix(name, "itl_") { // without faults a gap does not count before the only token of the last run of a request
+		// without faults a gap does not count before the only token of the last run of a request
+		if strings.HasPrefix(name, "itl_") {
 			continue
 		}
 		if slices.Contains(journal.FloatColumns(journal.Kind{}), name) || slices.Contains(journal.IntColumns(), name) {

@@ -151,7 +151,8 @@ func (f *faultRun) hit(n int, clock *faults.Clock) error {
 // happened notes a fault.
 func (f *faultRun) happened(n int, hit []target, lastsMs float64) (event int) {
 	ft := &f.cfg.Script[n]
-	e := FaultEvent{Fault: n, Kind: ft.Kind, AtMs: f.fleet.NowMs(), UntilMs: f.fleet.NowMs() + lastsMs, Workers: []int{}}
+	e := FaultEvent{Fault: n, Kind: ft.Kind, AtMs: f.fleet.NowMs(), UntilMs: f.fleet.NowMs() + lastsMs,
+		Workers: []int{}}
 	if ft.Kind == faults.Crash || ft.Kind == faults.Restart {
 		e.UntilMs = math.Inf(1)
 	}
@@ -409,7 +410,8 @@ func (f *faultRun) giveUpWorker(s *faultyPool, i int) error {
 	c := s.cond(i)
 	f.breakOff(s, i, "its worker could not be reached")
 	for _, pass := range c.unseen { // what it did to the cache will be known
-		*pass = engine.Pass{StartMs: pass.StartMs, EndMs: pass.EndMs, KVEvents: pass.KVEvents, KVEventsAtMs: pass.KVEventsAtMs}
+		*pass = engine.Pass{StartMs: pass.StartMs, EndMs: pass.EndMs, KVEvents: pass.KVEvents,
+			KVEventsAtMs: pass.KVEventsAtMs}
 	}
 	for _, state := range s.Worker(i).Engine.States() {
 		if f.attempts[state.ID].over {

@@ -12,8 +12,8 @@ import (
 
 // faultyPool is a pool and what faults have done to its workers.
 //
-// A place is what users mean by "worker:3". A worker has the lowest place that is free when it becomes active, or, if it is
-// started for one that was lost, the place of that one. Ids are never used again, places are.
+// A place is what users mean by "worker:3". A worker has the lowest place that is free when it becomes active, or, if
+// it is started for one that was lost, the place of that one. Ids are never used again, places are.
 type faultyPool struct {
 	*fleet.Pool
 	kind    faults.Pool
@@ -118,8 +118,8 @@ func (f *faultRun) coasts(pool, i int, ends []float64) []float64 {
 	return ends
 }
 
-// resumed says more about the pass that stands for the last one of a coast, while it is still being run. Its tokens are put on
-// record at its end, which may never come.
+// resumed says more about the pass that stands for the last one of a coast, while it is still being run. Its tokens are
+// put on record at its end, which may never come.
 func (f *faultRun) resumed(pool, i int, pass *engine.Pass) {
 	pass.Tokens = 1
 	pass.Parts = &engine.Parts{HostMs: f.pools[pool].Worker(i).CoastHostMs()}
@@ -138,8 +138,8 @@ func (f *faultRun) stretch(pool, i int, pass *engine.Pass) {
 	}
 }
 
-// computes reports whether a pass is more than waiting for a request on its way to the scheduler, which takes its time on slow
-// workers, too.
+// computes reports whether a pass is more than waiting for a request on its way to the scheduler, which takes its time
+// on slow workers, too.
 func computes(pass *engine.Pass) bool { return pass.Scheduled > 0 || pass.Tokens > 0 }
 
 // change changes the speed of a worker. A pass in flight goes on at the new one.
@@ -199,22 +199,26 @@ func clonePass(p *engine.Pass) *engine.Pass {
 	kept.Admitted, kept.Started, kept.Bursts = slices.Clone(p.Admitted), slices.Clone(p.Started), slices.Clone(p.Bursts)
 	kept.Singles = slices.Clone(p.Singles)
 	kept.Finished, kept.Held, kept.Rejected = slices.Clone(p.Finished), slices.Clone(p.Held), slices.Clone(p.Rejected)
-	kept.Loads, kept.Released, kept.ReleasedAtStart = slices.Clone(p.Loads), slices.Clone(p.Released), slices.Clone(p.ReleasedAtStart)
+	kept.Loads, kept.Released, kept.ReleasedAtStart = slices.Clone(p.Loads), slices.Clone(p.Released),
+		slices.Clone(p.ReleasedAtStart)
 	kept.Signals = slices.Clone(p.Signals)
 	kept.KVEvents = cloneEvents(p.KVEvents)
 	kept.Parts = p.Parts.Clone()
 	return &kept
 }
 
-// accepts reports whether a worker gets an attempt that was sent there now. If it is lost, the attempt has failed; if it
-// cannot be reached, the attempt waits.
+// accepts reports whether a worker gets an attempt that was sent there now. If it is lost, the attempt has failed; if
+// it cannot be reached, the attempt waits.
 func (f *faultRun) accepts(pool, i int, id engine.RequestID) bool {
 	c := f.pools[pool].cond(i)
 	switch {
 	case f.attempts[id].over:
 		return false
 	case c.dead:
-		f.lose(breakage{id: id, tokens: int(f.attempts[id].base), cause: "it was sent to a worker that was not there any more", refused: true, migrates: f.cfg.Rules == Rules16 || f.fleet.NowMs() < c.retryUntilMs, event: c.event, pool: pool, worker: i})
+		f.lose(breakage{id: id, tokens: int(f.attempts[id].base),
+			cause: "it was sent to a worker that was not there any more", refused: true,
+			migrates: f.cfg.Rules == Rules16 || f.fleet.NowMs() < c.retryUntilMs, event: c.event, pool: pool,
+			worker: i})
 		return false
 	case c.cut > 0:
 		c.inbox = append(c.inbox, id)
@@ -261,8 +265,8 @@ func (f *faultRun) on(s *faultyPool, i int) (ids []engine.RequestID) {
 	return ids
 }
 
-// breakOff ends all attempts on a worker that is lost or cannot be reached any more. Clients have the tokens of passes whose
-// end they saw.
+// breakOff ends all attempts on a worker that is lost or cannot be reached any more. Clients have the tokens of passes
+// whose end they saw.
 func (f *faultRun) breakOff(s *faultyPool, i int, cause string) {
 	c, w := s.cond(i), s.Worker(i)
 	generated := map[engine.RequestID]int{}
@@ -281,8 +285,8 @@ func (f *faultRun) breakOff(s *faultyPool, i int, cause string) {
 	}
 }
 
-// seen returns how many tokens the client of an attempt has. generated is how many the attempt has got on its worker, passes are
-// those whose end the client did not see.
+// seen returns how many tokens the client of an attempt has. generated is how many the attempt has got on its worker,
+// passes are those whose end the client did not see.
 func (f *faultRun) seen(id engine.RequestID, generated map[engine.RequestID]int, passes []*engine.Pass) int {
 	a := &f.attempts[id]
 	for _, pass := range passes {

@@ -35,7 +35,8 @@ func replayed(t *testing.T, d *datadriven.TestData) string {
 	if !known {
 		t.Fatalf("%s: no format %q", d.Pos, d.Cmd)
 	}
-	keys := map[string]float64{"workers": 1, "concurrency": 0, "speedup": 1, "cap": math.Inf(1), "trace_block_size": 4, "ratio": 0, "groups": 0}
+	keys := map[string]float64{"workers": 1, "concurrency": 0, "speedup": 1, "cap": math.Inf(1), "trace_block_size": 4,
+		"ratio": 0, "groups": 0}
 	engine := map[string]json.RawMessage{"block_size": json.RawMessage("4"), "num_gpu_blocks": json.RawMessage("1000")}
 	for _, arg := range d.CmdArgs {
 		if _, ours := keys[arg.Key]; !ours {
@@ -58,12 +59,13 @@ func replayed(t *testing.T, d *datadriven.TestData) string {
 		traceBlock = 0
 	}
 	load := func(format workload.Format, text string, traceBlock int) *workload.Workload {
-		w, err := workload.Load(format, []workload.Source{{Name: "t.jsonl", Reader: strings.NewReader(text)}}, workload.TraceSpec{
-			TraceBlockSize:    traceBlock,
-			EngineBlockSize:   args.BlockSize,
-			SharedPrefixRatio: keys["ratio"],
-			NumPrefixGroups:   int(keys["groups"]),
-		})
+		w, err := workload.Load(format, []workload.Source{{Name: "t.jsonl", Reader: strings.NewReader(text)}},
+			workload.TraceSpec{
+				TraceBlockSize:    traceBlock,
+				EngineBlockSize:   args.BlockSize,
+				SharedPrefixRatio: keys["ratio"],
+				NumPrefixGroups:   int(keys["groups"]),
+			})
 		if err != nil {
 			t.Fatalf("%s: %v", d.Pos, err)
 		}
@@ -74,7 +76,8 @@ func replayed(t *testing.T, d *datadriven.TestData) string {
 		if err := w.Schedule(concurrency > 0, keys["speedup"]); err != nil {
 			t.Fatalf("%s: %v", d.Pos, err)
 		}
-		cfg := Config{Args: args, Workers: int(keys["workers"]), Workload: w, Concurrency: concurrency, MaxSimTimeMs: keys["cap"]}
+		cfg := Config{Args: args, Workers: int(keys["workers"]), Workload: w, Concurrency: concurrency,
+			MaxSimTimeMs: keys["cap"]}
 		return timeline(t, cfg, mustRun(t, cfg))
 	}
 
@@ -105,7 +108,8 @@ func timeline(t *testing.T, cfg Config, outcome Outcome) string {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(arrival[a], arrival[b]) })
 	var out strings.Builder
 	for _, i := range order {
-		fmt.Fprintf(&out, "%s.%d on %d  %v %v %v %v  %d->%d reused %d", texts("session_id")[i], ints("turn_index")[i], ints("decode_worker_idx")[i],
+		fmt.Fprintf(&out, "%s.%d on %d  %v %v %v %v  %d->%d reused %d", texts("session_id")[i], ints("turn_index")[i],
+			ints("decode_worker_idx")[i],
 			arrival[i], floats("first_admit_ms")[i], floats("first_token_ms")[i], floats("last_token_ms")[i],
 			ints("input_length")[i], ints("output_length")[i], ints("reused_input_tokens")[i])
 		if status := texts("state")[i]; status != "finished" {

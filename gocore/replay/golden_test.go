@@ -22,7 +22,8 @@ import (
 // TestGolden runs testdata/*.txt: disaggregated runs, from a description to the life of each request; see
 // testdata/handoff.txt for how to read them. -rewrite writes the results anew.
 func TestGolden(t *testing.T) {
-	scripttest.RunOnly(t, "testdata", "disagg", func(t *testing.T, d *datadriven.TestData) string { return parseGolden(t, d).run(t) })
+	scripttest.RunOnly(t, "testdata", "disagg",
+		func(t *testing.T, d *datadriven.TestData) string { return parseGolden(t, d).run(t) })
 }
 
 // golden is one example.
@@ -57,7 +58,8 @@ func parseGolden(t *testing.T, d *datadriven.TestData) *golden {
 		case "bandwidth":
 			c.Transfer.BandwidthGBs = number()
 		case "transfer":
-			c.Transfer.Mode = map[string]handoff.Mode{"full_prompt": handoff.FullPrompt, "destination_missing": handoff.DestinationMissing}[value]
+			c.Transfer.Mode = map[string]handoff.Mode{"full_prompt": handoff.FullPrompt,
+				"destination_missing": handoff.DestinationMissing}[value]
 		case "concurrency":
 			g.cfg.Concurrency = int(number())
 		case "cap":
@@ -146,9 +148,11 @@ func (g *golden) run(t *testing.T) string {
 	}
 	rows := outcome.Collector.Rows(g.cfg.Workload)
 	columns := []struct{ head, name string }{
-		{"P", "prefill_worker_idx"}, {"D", "decode_worker_idx"}, {"arrival", "arrival_time_ms"}, {"prefill", "prefill_admit_ms"},
+		{"P", "prefill_worker_idx"}, {"D", "decode_worker_idx"}, {"arrival", "arrival_time_ms"},
+		{"prefill", "prefill_admit_ms"},
 		{"held", "source_held_ms"}, {"reserved", "destination_reserved_ms"}, {"activated", "destination_activated_ms"},
-		{"decode", "decode_admit_ms"}, {"first", "first_token_ms"}, {"last", "last_token_ms"}, {"released", "source_released_ms"},
+		{"decode", "decode_admit_ms"}, {"first", "first_token_ms"}, {"last", "last_token_ms"},
+		{"released", "source_released_ms"},
 		{"reused", "reused_input_tokens"}, {"again", "decode_reused_input_tokens"}, {"status", "terminal_status"},
 	}
 	lines, _ := rows.Ints("trace_row")

@@ -24,13 +24,17 @@ import (
 // independent reports whether workers can run by themselves. Workers whose caches are logged cannot, as the lines are
 // in the order of time. A journal cannot forget what it has been told, if the run has to begin again.
 func (cfg *Config) independent(setups []engine.Setup) bool {
-	if cfg.Workers == 1 || cfg.Args.HostCache.Shared || cfg.Args.HostCache.Storage.Blocks > 0 || !cfg.Router.Make(cfg.Workers).Traits().InTurn {
+	if cfg.Workers == 1 || cfg.Args.HostCache.Shared || cfg.Args.HostCache.Storage.Blocks > 0 ||
+		!cfg.Router.Make(cfg.Workers).Traits().InTurn {
 		return false
 	}
 	if cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Journal != nil && !worker.Traits(cfg.Args).Independent {
 		return false
 	}
-	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil || s.Policy != nil })
+	return !slices.ContainsFunc(setups, func(s engine.Setup) bool {
+		return !timing.Pure(s.Model) || s.Trace != nil ||
+			s.Policy != nil
+	})
 }
 
 // runIndependently runs the workers by themselves or, if that turns out to be impossible, in one loop.

@@ -23,7 +23,8 @@ func (r toldRouter) Apply(worker int, events []kvcache.Event) {
 // stored them.
 func TestKVEventLag(t *testing.T) {
 	const prompt = `"input_length":64,"output_length":2,"hash_ids":[1,2,3,4]}`
-	rows := `{"timestamp":0,` + prompt + "\n" + `{"timestamp":500,` + prompt + "\n" + `{"timestamp":1500,` + prompt + "\n"
+	rows := `{"timestamp":0,` + prompt + "\n" + `{"timestamp":500,` + prompt + "\n" + `{"timestamp":1500,` + prompt +
+		"\n"
 	for _, c := range []struct {
 		lagMs float64
 		want  [3]int // blocks that the router counts on
@@ -38,8 +39,9 @@ func TestKVEventLag(t *testing.T) {
 		heard := 0
 		cfg.Router = func(workers int) router.Router {
 			return toldRouter{router.New(router.Options{
-				Config: router.DefaultConfig(), Workers: workers, BlockSize: 16, MaxNumBatchedTokens: 8192, Rand: rand.New(rand.NewPCG(1, 1)),
-				Log: func(d router.Decision) { log = append(log, d.Candidates[d.Chosen].OverlapBlocks) },
+				Config: router.DefaultConfig(), Workers: workers, BlockSize: 16, MaxNumBatchedTokens: 8192,
+				Rand: rand.New(rand.NewPCG(1, 1)),
+				Log:  func(d router.Decision) { log = append(log, d.Candidates[d.Chosen].OverlapBlocks) },
 			}), &heard}
 		}
 		cfg.KVEventLagMs = c.lagMs

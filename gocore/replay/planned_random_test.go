@@ -96,16 +96,20 @@ func (s *scripted) note(t *planner.Tick) {
 		for _, pass := range p.Passes {
 			fmt.Fprintln(&s.log, "pass", pass.Worker, pass.StartMs, pass.EndMs)
 			for _, w := range []struct{ a, b, c, d, e int }{
-				{pass.Scheduled.PrefillRequests, pass.Scheduled.PrefillTokens, pass.Scheduled.PrefillKVTokens, pass.Scheduled.DecodeRequests, pass.Scheduled.DecodeKVTokens},
-				{pass.Queued.PrefillRequests, pass.Queued.PrefillTokens, pass.Queued.PrefillKVTokens, pass.Queued.DecodeRequests, pass.Queued.DecodeKVTokens},
+				{pass.Scheduled.PrefillRequests, pass.Scheduled.PrefillTokens, pass.Scheduled.PrefillKVTokens,
+					pass.Scheduled.DecodeRequests, pass.Scheduled.DecodeKVTokens},
+				{pass.Queued.PrefillRequests, pass.Queued.PrefillTokens, pass.Queued.PrefillKVTokens,
+					pass.Queued.DecodeRequests, pass.Queued.DecodeKVTokens},
 			} {
 				fmt.Fprintln(&s.log, w)
 			}
-			s.reals = append(s.reals, pass.Scheduled.PrefillVariance, pass.Scheduled.DecodeKVVariance, pass.Queued.PrefillVariance, pass.Queued.DecodeKVVariance)
+			s.reals = append(s.reals, pass.Scheduled.PrefillVariance, pass.Scheduled.DecodeKVVariance,
+				pass.Queued.PrefillVariance, pass.Queued.DecodeKVVariance)
 		}
 	}
 	f := &t.Traffic
-	fmt.Fprintln(&s.log, "traffic", f.SinceMs, f.Requests, f.InputTokens, f.OutputTokens, f.TTFTs, f.ITLs, f.Hits, f.Tokens, f.Forwards)
+	fmt.Fprintln(&s.log, "traffic", f.SinceMs, f.Requests, f.InputTokens, f.OutputTokens, f.TTFTs, f.ITLs, f.Hits,
+		f.Tokens, f.Forwards)
 	s.reals = append(s.reals, f.TTFTSumMs, f.ITLSumMs, f.HitSum)
 	s.reals = append(s.reals, slices.Sorted(slices.Values(f.TTFTsMs))...)
 }
@@ -144,7 +148,8 @@ type plannedOutcome struct {
 
 // config draws a run of one pool or, every third time, of two.
 func (p planned) config(t *testing.T) Config {
-	d := drawnRun{seed: p.seed, stepwise: p.stepwise, own: []string{"", "", "vllm", "sglang"}[p.seed%4], log: &strings.Builder{}}
+	d := drawnRun{seed: p.seed, stepwise: p.stepwise, own: []string{"", "", "vllm", "sglang"}[p.seed%4],
+		log: &strings.Builder{}}
 	rng := rand.New(rand.NewPCG(p.seed, 11))
 	startup := []float64{0, 0, 0.03, 0.2}[rng.IntN(4)]
 	if p.seed%4 == 1 {
@@ -191,13 +196,15 @@ func (p planned) run(t *testing.T) plannedOutcome {
 		}
 	}
 	if s.done < before || s.done > before+then {
-		t.Errorf("seed %d: ticks counted %d requests, %d completed before the last one and %d at its instant", p.seed, s.done, before, then)
+		t.Errorf("seed %d: ticks counted %d requests, %d completed before the last one and %d at its instant", p.seed,
+			s.done, before, then)
 	}
 	ended, ends, all := outcome.Collector.Ended(), outcome.Collector.Finished(), cfg.Workload.Len()
 	if ended != ends || math.IsInf(cfg.MaxSimTimeMs, 1) && ended != all {
 		t.Errorf("seed %d: %d requests ended of %d, %d times", p.seed, ended, all, ends)
 	}
-	s.reals = append(s.reals, outcome.WorkerSeconds, outcome.PrefillWorkerSeconds) // summed in smaller steps without coasting
+	// summed in smaller steps without coasting
+	s.reals = append(s.reals, outcome.WorkerSeconds, outcome.PrefillWorkerSeconds)
 	outcome.WorkerSeconds = 1
 	return plannedOutcome{s, text(t, cfg, outcome), nil}
 }
@@ -215,7 +222,8 @@ func (p planned) outcome(t *testing.T, cfg Config, s *scripted) (Outcome, error)
 		return Outcome{}, err
 	}
 	r.cut()
-	if cfg.Disagg == nil || math.IsInf(cfg.MaxSimTimeMs, 1) { // a run of two pools that is cut short goes on to the last end in a coast
+	// a run of two pools that is cut short goes on to the last end in a coast
+	if cfg.Disagg == nil || math.IsInf(cfg.MaxSimTimeMs, 1) {
 		pools := r.fleet.Pools()
 		for k, pool := range pools {
 			lives := seconds(c.Pools[k].Workers, r.fleet.NowMs(), s.deltas[len(pools)-1-k], l.gone[pool.Role])

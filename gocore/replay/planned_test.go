@@ -29,7 +29,8 @@ func (p *timed) OnTick(t *planner.Tick) (planner.Decision, error) {
 	line := fmt.Sprintf("%v: %d/%d", t.NowMs, t.Decode.Active, t.Decode.Total)
 	for _, pass := range t.Decode.Passes {
 		s := &pass.Scheduled
-		line += fmt.Sprintf(" w%d %.9f %d/%d %d/%d", pass.Worker, pass.Seconds(), s.PrefillRequests, s.PrefillTokens, s.DecodeRequests, s.DecodeKVTokens)
+		line += fmt.Sprintf(" w%d %.9f %d/%d %d/%d", pass.Worker, pass.Seconds(), s.PrefillRequests, s.PrefillTokens,
+			s.DecodeRequests, s.DecodeKVTokens)
 	}
 	if p.passes {
 		f := &t.Traffic
@@ -59,7 +60,8 @@ func requests(rows ...[3]int) string {
 			id++
 			ids = append(ids, fmt.Sprint(id))
 		}
-		fmt.Fprintf(&b, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", r[0], r[1], r[2], strings.Join(ids, ","))
+		fmt.Fprintf(&b, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", r[0], r[1], r[2],
+			strings.Join(ids, ","))
 	}
 	return b.String()
 }
@@ -93,8 +95,10 @@ func TestLifeOfWorkers(t *testing.T) {
 	checkTicks(t, p,
 		"20: 1/1 | 0 0 0.0000000 0.0000000 0",
 		"50: 3/3 w0 0.026366555 1/256 0/0 | 0 0 0.0000000 0.0000000 1",
-		"70: 3/3 w0 0.025767657 1/200 1/257 w0 0.006212709 0/0 2/459 w0 0.006212709 0/0 2/461 | 0 0 0.0000000 0.0000000 6",
-		"100: 1/3 w0 0.006212709 0/0 2/463 w0 0.006212709 0/0 2/465 w0 0.005950584 0/0 1/205 w1 0.027097449 1/300 0/0 w2 0.024297188 1/128 0/0 "+
+		"70: 3/3 w0 0.025767657 1/200 1/257 w0 0.006212709 0/0 2/459 w0 0.006212709 0/0 2/461 | 0 0 0.0000000 "+
+			"0.0000000 6",
+		"100: 1/3 w0 0.006212709 0/0 2/463 w0 0.006212709 0/0 2/465 w0 0.005950584 0/0 1/205 w1 0.027097449 1/300 "+
+			"0/0 w2 0.024297188 1/128 0/0 "+
 			"w1 0.006003107 0/0 1/301 w2 0.005898011 0/0 1/129 w1 0.006003107 0/0 1/302 | 2 228 34.2503835 8.1419913 10")
 	if got := outcome.WorkerSeconds; math.Abs(got-0.463406174) > 1e-9 {
 		t.Errorf("got %v worker seconds", got)
@@ -204,7 +208,8 @@ func TestPlannersThatNeverEnd(t *testing.T) {
 			cfg := config(t, `{"block_size":64,"num_gpu_blocks":1024}`, rows, workers, concurrency)
 			cfg.Planner = &metronome{target: test.target, stepMs: test.stepMs}
 			_, err := Run(cfg)
-			if got := fmt.Sprint(err); err == nil && test.want != "" || err != nil && (test.want == "" || !strings.Contains(got, test.want)) {
+			if got := fmt.Sprint(err); err == nil && test.want != "" ||
+				err != nil && (test.want == "" || !strings.Contains(got, test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})

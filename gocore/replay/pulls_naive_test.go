@@ -335,7 +335,10 @@ func (w *naiveWorker) step(nowMs float64) {
 	for _, r := range p.emits {
 		w.emit(r, endMs)
 	}
-	slices.SortFunc(done, func(a, b naiveEnd) int { return cmp.Or(cmp.Compare(a.atMs, b.atMs), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(done, func(a, b naiveEnd) int {
+		return cmp.Or(cmp.Compare(a.atMs, b.atMs),
+			cmp.Compare(a.id, b.id))
+	})
 	for _, e := range done {
 		if w.role == engine.Prefill {
 			w.release(w.keeps[e.id])
@@ -396,7 +399,8 @@ func (run *naiveRun) through() {
 			}
 		}
 		slices.SortStableFunc(run.handoffs, func(a, b naiveEnd) int {
-			return cmp.Or(cmp.Compare(a.atMs, b.atMs), cmp.Compare(run.lives[a.id].prefillWorker, run.lives[b.id].prefillWorker))
+			return cmp.Or(cmp.Compare(a.atMs, b.atMs),
+				cmp.Compare(run.lives[a.id].prefillWorker, run.lives[b.id].prefillWorker))
 		})
 		switch {
 		case len(run.handoffs) > 0 && run.handoffs[0].atMs <= nextMs:
@@ -419,7 +423,8 @@ func (run *naiveRun) through() {
 // naively replays the requests of a configuration, whose rows have one id for each block.
 func naively(cfg Config) *naiveRun {
 	d := cfg.Disagg
-	run := &naiveRun{model: (&run{Config: cfg}).setup(engine.Decode, 0).Model, perBlockMs: d.Transfer.MsPerBlock, unlimited: d.Transfer.Unlimited, lanes: map[[2]int]float64{}}
+	run := &naiveRun{model: (&run{Config: cfg}).setup(engine.Decode, 0).Model, perBlockMs: d.Transfer.MsPerBlock,
+		unlimited: d.Transfer.Unlimited, lanes: map[[2]int]float64{}}
 	workers := func(role engine.Role, args engineargs.Args, n int) (made []*naiveWorker) {
 		for i := range n {
 			w := &naiveWorker{run: run, role: role, number: i, args: args, asleep: true, keeps: map[int]*naiveRequest{}}
@@ -430,7 +435,8 @@ func naively(cfg Config) *naiveRun {
 		}
 		return made
 	}
-	run.prefill, run.decode = workers(engine.Prefill, d.Prefill, d.PrefillWorkers), workers(engine.Decode, d.Decode, d.DecodeWorkers)
+	run.prefill, run.decode = workers(engine.Prefill, d.Prefill, d.PrefillWorkers),
+		workers(engine.Decode, d.Decode, d.DecodeWorkers)
 	nan := math.NaN()
 	for id := range cfg.Workload.Turns {
 		turn := &cfg.Workload.Turns[id]
@@ -453,7 +459,8 @@ func naively(cfg Config) *naiveRun {
 func (run *naiveRun) String() string {
 	lines := make([]string, len(run.lives))
 	for i, l := range run.lives {
-		lines[i] = fmt.Sprintf("%v..%v free %v, load %v..%v, %v %v %v", l.admitMs, l.heldMs, l.freeMs, l.loadMs, l.comeMs, l.decodeMs, l.firstMs, l.lastMs)
+		lines[i] = fmt.Sprintf("%v..%v free %v, load %v..%v, %v %v %v", l.admitMs, l.heldMs, l.freeMs, l.loadMs,
+			l.comeMs, l.decodeMs, l.firstMs, l.lastMs)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -506,7 +513,8 @@ func naiveConfig(t *testing.T, rng *rand.Rand) Config {
 		prompt := blockSize*len(ids) - rng.IntN(2)*rng.IntN(blockSize)
 		output := 1 + rng.IntN(40)
 		longest = max(longest, (prompt+output+blockSize-1)/blockSize)
-		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", atMs, prompt, output, strings.Join(ids, ","))
+		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", atMs, prompt,
+			output, strings.Join(ids, ","))
 	}
 	release, most := "vllm-0.28", []int{0, 1 + rng.IntN(20)}[rng.IntN(2)]
 	if most == 0 && rng.IntN(2) == 0 {
@@ -519,8 +527,9 @@ func naiveConfig(t *testing.T, rng *rand.Rand) Config {
 	}
 	cfg := config(t, fmt.Sprintf(`{"block_size":%d}`, blockSize), rows.String(), 1, 0)
 	cfg.Disagg = &DisaggConfig{
-		Prefill: pool(engine.Prefill), Decode: pool(engine.Decode), PrefillWorkers: 1 + rng.IntN(3), DecodeWorkers: 1 + rng.IntN(3),
-		Transfer: handoff.Transfer{MsPerBlock: []float64{0, 0, 0.5, 5, 20}[rng.IntN(5)], Unlimited: rng.IntN(2) == 0},
+		Prefill: pool(engine.Prefill), Decode: pool(engine.Decode), PrefillWorkers: 1 + rng.IntN(3),
+		DecodeWorkers: 1 + rng.IntN(3),
+		Transfer:      handoff.Transfer{MsPerBlock: []float64{0, 0, 0.5, 5, 20}[rng.IntN(5)], Unlimited: rng.IntN(2) == 0},
 	}
 	model := drawnRun{}.model(t, rng)
 	cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Model: model} }
@@ -531,11 +540,14 @@ func naiveConfig(t *testing.T, rng *rand.Rand) Config {
 func exactLives(cfg Config, outcome Outcome) string {
 	rows := outcome.Collector.Rows(cfg.Workload)
 	column := func(name string) []float64 { values, _ := rows.Floats(name); return values }
-	admit, held, free, load := column("prefill_admit_ms"), column("source_held_ms"), column("source_released_ms"), column("destination_reserved_ms")
-	come, decode, first, last := column("destination_activated_ms"), column("decode_admit_ms"), column("first_token_ms"), column("last_token_ms")
+	admit, held, free, load := column("prefill_admit_ms"), column("source_held_ms"), column("source_released_ms"),
+		column("destination_reserved_ms")
+	come, decode, first, last := column("destination_activated_ms"), column("decode_admit_ms"),
+		column("first_token_ms"), column("last_token_ms")
 	lines := make([]string, rows.Len())
 	for i := range lines {
-		lines[i] = fmt.Sprintf("%v..%v free %v, load %v..%v, %v %v %v", admit[i], held[i], free[i], load[i], come[i], decode[i], first[i], last[i])
+		lines[i] = fmt.Sprintf("%v..%v free %v, load %v..%v, %v %v %v", admit[i], held[i], free[i], load[i], come[i],
+			decode[i], first[i], last[i])
 	}
 	return strings.Join(lines, "\n")
 }

@@ -11,9 +11,9 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// TestPulls runs random workloads whose hand-offs follow vLLM's own rules: whatever the pools and routers, every request ends, no
-// worker takes more blocks than it has or keeps any, with asynchronous passes and ranks, too, nothing happens before what it needs, and decode workers that run ahead change
-// nothing, to the last bit.
+// TestPulls runs random workloads whose hand-offs follow vLLM's own rules: whatever the pools and routers, every
+// request ends, no worker takes more blocks than it has or keeps any, with asynchronous passes and ranks, too, nothing
+// happens before what it needs, and decode workers that run ahead change nothing, to the last bit.
 func TestPulls(t *testing.T) {
 	seeds := uint64(600)
 	if testing.Short() {
@@ -107,9 +107,9 @@ func checkAllOver(t *testing.T, seed uint64, cfg Config, r *run, seen map[string
 	}
 }
 
-// TestPullVectors follows requests through runs that a person can check with a pencil; docs/agreement.md has the rules. Each line is
-// a request: admission and end on the prefill worker and when its blocks are free there; when the decode worker asks for them and when
-// they have come; admission there, first and last token, reused tokens.
+// TestPullVectors follows requests through runs that a person can check with a pencil; docs/agreement.md has the rules.
+// Each line is a request: admission and end on the prefill worker and when its blocks are free there; when the decode
+// worker asks for them and when they have come; admission there, first and last token, reused tokens.
 func TestPullVectors(t *testing.T) {
 	const whole = `"block_size":16,"max_num_seqs":8,"max_num_batched_tokens":8192`
 	for _, c := range []struct {
@@ -120,48 +120,55 @@ func TestPullVectors(t *testing.T) {
 		rows, want      string
 	}{
 		{
-			name: "the last block is always transferred", prefill: 64, decode: 64, decodeWorkers: 1, transfer: handoff.Transfer{MsPerBlock: 1},
-			rows: "0 64 3 1-4; 100 72 2 1-5",
+			name: "the last block is always transferred", prefill: 64, decode: 64, decodeWorkers: 1,
+			transfer: handoff.Transfer{MsPerBlock: 1},
+			rows:     "0 64 3 1-4; 100 72 2 1-5",
 			want: `0..17.474885 free 21.474885, load 17.474885..21.474885, 21.474885 30.489963 50.094817 0
 100..116.622914 free 117.622914, load 116.622914..117.622914, 117.622914 127.425341 137.227768 64`,
 		},
 		{
-			name: "no room for two prompts", prefill: 64, decode: 6, decodeWorkers: 1, transfer: handoff.Transfer{MsPerBlock: 2},
-			rows: "0 64 4 1-4; 0 64 2 5-8",
+			name: "no room for two prompts", prefill: 64, decode: 6, decodeWorkers: 1,
+			transfer: handoff.Transfer{MsPerBlock: 2},
+			rows:     "0 64 4 1-4; 0 64 2 5-8",
 			want: `0..18.451798 free 26.451798, load 18.451798..26.451798, 26.451798 56.758465 155.378464 0
 0..18.451798 free 163.378464, load 155.378464..163.378464, 163.378464 193.685131 226.558464 0`,
 		},
 		{
-			name: "small pools on both sides", prefill: 8, decode: 8, decodeWorkers: 1, transfer: handoff.Transfer{MsPerBlock: 10},
-			rows: "0 64 2 1-4; 1 64 2 5-8; 2 64 2 9-12",
+			name: "small pools on both sides", prefill: 8, decode: 8, decodeWorkers: 1,
+			transfer: handoff.Transfer{MsPerBlock: 10},
+			rows:     "0 64 2 1-4; 1 64 2 5-8; 2 64 2 9-12",
 			want: `0..17.474885 free 57.474885, load 17.474885..57.474885, 57.474885 91.484885 199.412474 48
 17.474885..34.94977 free 97.474885, load 34.94977..97.474885, 97.474885 123.784885 153.226448 0
 57.474885..74.94977 free 239.412474, load 199.412474..239.412474, 239.412474 265.722474 295.164037 0`,
 		},
 		{
-			name: "ends within passes", prefill: 64, decode: 5, decodeWorkers: 1, transfer: handoff.Transfer{MsPerBlock: 0.5},
-			rows: "0 32 20 1-2; 0 32 20 5-6; 3 32 4 7-8",
+			name: "ends within passes", prefill: 64, decode: 5, decodeWorkers: 1,
+			transfer: handoff.Transfer{MsPerBlock: 0.5},
+			rows:     "0 32 20 1-2; 0 32 20 5-6; 3 32 4 7-8",
 			want: `0..17.474885 free 34.462606, load 17.474885..18.474885, 18.474885 50.949285 620.706885 0
 0..17.474885 free 34.462606, load 17.474885..19.474885, 84.959285 118.969285 1212.339348 16
 17.474885..34.462606 free 621.706885, load 620.706885..621.706885, 705.471348 739.481348 1315.722611 16`,
 		},
 		{
-			name: "a link for each pair of workers", prefill: 64, decode: 64, decodeWorkers: 2, transfer: handoff.Transfer{MsPerBlock: 5},
-			rows: "0 64 2 1-4; 0 64 2 5-8; 0 64 2 9-12",
+			name: "a link for each pair of workers", prefill: 64, decode: 64, decodeWorkers: 2,
+			transfer: handoff.Transfer{MsPerBlock: 5},
+			rows:     "0 64 2 1-4; 0 64 2 5-8; 0 64 2 9-12",
 			want: `0..19.43216 free 39.43216, load 19.43216..39.43216, 39.43216 51.521223 64.347361 0
 0..19.43216 free 39.43216, load 19.43216..39.43216, 39.43216 48.447238 58.249665 0
 0..19.43216 free 59.43216, load 19.43216..59.43216, 64.347361 73.362439 83.164866 0`,
 		},
 		{
-			name: "links without limit", prefill: 64, decode: 64, decodeWorkers: 1, transfer: handoff.Transfer{MsPerBlock: 5, Unlimited: true},
-			rows: "0 64 2 1-4; 0 64 2 5-8",
+			name: "links without limit", prefill: 64, decode: 64, decodeWorkers: 1,
+			transfer: handoff.Transfer{MsPerBlock: 5, Unlimited: true},
+			rows:     "0 64 2 1-4; 0 64 2 5-8",
 			want: `0..18.451798 free 38.451798, load 18.451798..38.451798, 38.451798 50.540861 64.091506 0
 0..18.451798 free 38.451798, load 18.451798..38.451798, 38.451798 50.540861 64.091506 0`,
 		},
 	} {
 		for _, release := range []string{"vllm-0.28", "vllm-0.33"} {
 			args := func(role engine.Role, blocks int) engineargs.Args {
-				return parseArgs(t, fmt.Sprintf(`{"scheduler":%q,"worker_type":%q,"num_gpu_blocks":%d,%s}`, release, role, blocks, whole))
+				return parseArgs(t, fmt.Sprintf(`{"scheduler":%q,"worker_type":%q,"num_gpu_blocks":%d,%s}`, release,
+					role, blocks, whole))
 			}
 			cfg := config(t, `{"block_size":16}`, vectorRows(c.rows), 1, 0)
 			cfg.Disagg = &DisaggConfig{
@@ -185,7 +192,8 @@ func vectorRows(text string) string {
 		for id := first; id <= last; id++ {
 			ids = append(ids, fmt.Sprint(id))
 		}
-		fmt.Fprintf(&b, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", atMs, prompt, output, strings.Join(ids, ","))
+		fmt.Fprintf(&b, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", atMs, prompt,
+			output, strings.Join(ids, ","))
 	}
 	return b.String()
 }
@@ -201,8 +209,10 @@ func lives(cfg Config, outcome Outcome) string {
 	lines := make([]string, rows.Len())
 	for i := range lines {
 		lines[i] = fmt.Sprintf("%v..%v free %v, load %v..%v, %v %v %v %d",
-			ms("prefill_admit_ms", i), ms("source_held_ms", i), ms("source_released_ms", i), ms("destination_reserved_ms", i),
-			ms("destination_activated_ms", i), ms("decode_admit_ms", i), ms("first_token_ms", i), ms("last_token_ms", i), reused[i])
+			ms("prefill_admit_ms", i), ms("source_held_ms", i), ms("source_released_ms", i),
+			ms("destination_reserved_ms", i),
+			ms("destination_activated_ms", i), ms("decode_admit_ms", i), ms("first_token_ms", i),
+			ms("last_token_ms", i), reused[i])
 	}
 	return strings.Join(lines, "\n")
 }

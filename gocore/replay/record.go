@@ -42,8 +42,8 @@ func (r recorder) joined(role engine.Role, i int, id engine.RequestID, sentMs fl
 	r.Journal.Joined(role, i, id, sentMs)
 }
 
-// PassStarted implements [fleet.Recorder]. Admissions and tokens are recorded at once, even tokens beyond the end of a run that is
-// cut short; with faults, tokens when their pass has ended.
+// PassStarted implements [fleet.Recorder]. Admissions and tokens are recorded at once, even tokens beyond the end of a
+// run that is cut short; with faults, tokens when their pass has ended.
 func (r recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 	r.follow(p.Role, i, p.Worker(i).Engine)
 	if r.faults == nil {
@@ -59,7 +59,8 @@ func (r recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 	}
 }
 
-// follow records how the ranks of a worker wait for each other, and what its requests wait for if its cache has several groups.
+// follow records how the ranks of a worker wait for each other, and what its requests wait for if its cache has several
+// groups.
 func (r *run) follow(role engine.Role, i int, e engine.Engine) {
 	if role != engine.Aggregated { // the workers of both pools take turns
 		i *= 2

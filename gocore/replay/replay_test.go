@@ -112,7 +112,8 @@ func TestEqualRunsGiveEqualBytes(t *testing.T) {
 					first := config(t, engineArgs, rows, workers, concurrency)
 					second := config(t, engineArgs, rows, workers, concurrency)
 					if text(t, first, mustRun(t, first)) != text(t, second, mustRun(t, second)) {
-						t.Fatalf("%s seed %d, %d workers, concurrency %d: two runs differ", engineArgs, seed, workers, concurrency)
+						t.Fatalf("%s seed %d, %d workers, concurrency %d: two runs differ", engineArgs, seed, workers,
+							concurrency)
 					}
 				}
 			}
@@ -164,7 +165,8 @@ func TestBlocksMayBeWrittenInPieces(t *testing.T) {
 			fmt.Fprintf(&pieces, row, 5*i, input, strings.Join(long, ","))
 		}
 		run := func(rows string, traceBlock int) string {
-			w, err := workload.LoadMooncake(strings.NewReader(rows), "t", workload.TraceSpec{TraceBlockSize: traceBlock, EngineBlockSize: 4})
+			w, err := workload.LoadMooncake(strings.NewReader(rows), "t",
+				workload.TraceSpec{TraceBlockSize: traceBlock, EngineBlockSize: 4})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +203,8 @@ func TestLoopsAgree(t *testing.T) {
 				single := mustRun(t, cfg)
 				cluster := oneWorkerCluster(t, cfg)
 				name := fmt.Sprintf("%s seed %d concurrency %d", engineArgs, seed, concurrency)
-				compareFloats(t, name, cfg, single, cluster, "first_admit_ms", "first_token_ms", "last_token_ms", "ttst_ms", "itl_ms")
+				compareFloats(t, name, cfg, single, cluster, "first_admit_ms", "first_token_ms", "last_token_ms",
+					"ttst_ms", "itl_ms")
 				if concurrency == 0 {
 					compareFloats(t, name, cfg, single, cluster, "arrival_time_ms", "ttft_ms", "e2e_latency_ms")
 				} else {
@@ -214,7 +217,8 @@ func TestLoopsAgree(t *testing.T) {
 						t.Fatalf("%s: %s: cluster %v, single %v", name, column, got, want)
 					}
 				}
-				if got, want := cluster.WorkerSeconds, single.WorkerSeconds; concurrency == 0 && math.Abs(got-want) > 1e-9*want {
+				if got, want := cluster.WorkerSeconds,
+					single.WorkerSeconds; concurrency == 0 && math.Abs(got-want) > 1e-9*want {
 					t.Fatalf("%s: cluster %v worker seconds, single %v", name, got, want)
 				}
 			}
@@ -255,18 +259,22 @@ func countLater(t *testing.T, name string, cfg Config, single, cluster Outcome) 
 // TestEveryRequestEndsOnce: whatever the pool, every request completes or is rejected, and the time cap only takes
 // away.
 func TestEveryRequestEndsOnce(t *testing.T) {
-	for _, engineArgs := range append(engines, `{"block_size":4,"num_gpu_blocks":5}`, `{"block_size":4,"num_gpu_blocks":1}`) {
+	for _, engineArgs := range append(engines, `{"block_size":4,"num_gpu_blocks":5}`,
+		`{"block_size":4,"num_gpu_blocks":1}`) {
 		for seed := range uint64(15) {
 			for _, workers := range []int{1, 2, 70} {
 				cfg := config(t, engineArgs, randomTrace(seed), workers, int(seed%4))
 				outcome := mustRun(t, cfg)
-				if n := len(cfg.Workload.Turns); outcome.Collector.Finished() != n || outcome.Collector.Rows(cfg.Workload).Len() != n {
-					t.Fatalf("%s seed %d, %d workers: %d of %d requests ended", engineArgs, seed, workers, outcome.Collector.Finished(), n)
+				if n := len(cfg.Workload.Turns); outcome.Collector.Finished() != n ||
+					outcome.Collector.Rows(cfg.Workload).Len() != n {
+					t.Fatalf("%s seed %d, %d workers: %d of %d requests ended", engineArgs, seed, workers,
+						outcome.Collector.Finished(), n)
 				}
 				checkOrder(t, cfg, outcome)
 				whole := outcome.Collector.DurationMs()
 				cfg.MaxSimTimeMs = whole / 2
-				if capped := mustRun(t, cfg); capped.Collector.DurationMs() > whole || capped.Collector.Finished() > outcome.Collector.Finished() {
+				if capped := mustRun(t, cfg); capped.Collector.DurationMs() > whole ||
+					capped.Collector.Finished() > outcome.Collector.Finished() {
 					t.Fatalf("%s seed %d, %d workers: the time cap added work", engineArgs, seed, workers)
 				}
 			}
@@ -308,7 +316,8 @@ func TestPassesOfNoTime(t *testing.T) {
 func TestPoll(t *testing.T) {
 	stop := errors.New("stop")
 	for _, workers := range []int{1, 2} {
-		cfg := config(t, `{"block_size":2}`, strings.ReplaceAll(randomTrace(1), `"hash_ids":[`, `"hash_ids":[1,2,3,`), workers, 0)
+		cfg := config(t, `{"block_size":2}`, strings.ReplaceAll(randomTrace(1), `"hash_ids":[`, `"hash_ids":[1,2,3,`),
+			workers, 0)
 		var times []float64
 		finished := 0
 		cfg.Poll = func(nowMs float64, done int) error {
@@ -352,7 +361,8 @@ func TestDeadEnd(t *testing.T) {
 		t.Fatal("no progress")
 	}
 	err := r.fleet.DeadEnd()
-	const want = "dead end at 0 ms of simulated time, requests left: 7; num_gpu_blocks is 9 of 4 tokens, a larger pool may help" +
+	const want = "dead end at 0 ms of simulated time, requests left: 7; num_gpu_blocks is 9 of 4 tokens, a larger " +
+		"pool may help" +
 		"; t.jsonl line 1 is waiting (prompt 8 + output 1 tokens, 0 emitted, needs 3 blocks)" +
 		"; t.jsonl line 3 is waiting (prompt 8 + output 3 tokens, 0 emitted, needs 3 blocks)" +
 		"; t.jsonl line 5 is waiting (prompt 8 + output 5 tokens, 0 emitted, needs 4 blocks)" +
@@ -378,7 +388,8 @@ func TestCrowdedWorkersEnd(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		cfg := config(t, `{"max_num_batched_tokens": 1, "speedup_ratio": 1e9}`, long, workers, 0)
 		if got := mustRun(t, cfg).Collector; got.Finished() != 1 || len(got.Rejected()) != 0 {
-			t.Errorf("long prompt on %d workers: %d finished, %d rejected", workers, got.Finished(), len(got.Rejected()))
+			t.Errorf("long prompt on %d workers: %d finished, %d rejected", workers, got.Finished(),
+				len(got.Rejected()))
 		}
 	}
 }

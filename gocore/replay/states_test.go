@@ -51,7 +51,8 @@ func checkStates(t *testing.T, seen map[string]int, cfg Config, outcome Outcome)
 		if !math.IsNaN(first[i]) && state != "rejected" {
 			counted++
 		}
-		over := map[string]string{"finished": "completed", "rejected": "rejected", "failed": "failed", "cancelled": "canceled"}[state]
+		over := map[string]string{"finished": "completed", "rejected": "rejected", "failed": "failed",
+			"cancelled": "canceled"}[state]
 		if ended[i] != over || state == "running" && math.IsNaN(admitted[i]) {
 			t.Fatalf("row %d: state %s, terminal status %q, admitted at %v", i, state, ended[i], admitted[i])
 		}

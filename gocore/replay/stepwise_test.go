@@ -67,7 +67,8 @@ func withKnobs(rng *rand.Rand, args string, receives bool) string {
 		return args
 	}
 	if receives && rng.IntN(2) == 0 {
-		args = strings.Replace(args, `"sglang":{`, fmt.Sprintf(`"sglang":{"scheduler_recv_interval":%d,`, 2+rng.IntN(20)), 1)
+		args = strings.Replace(args, `"sglang":{`,
+			fmt.Sprintf(`"sglang":{"scheduler_recv_interval":%d,`, 2+rng.IntN(20)), 1)
 		args = strings.Replace(args, ",}", "}", 1)
 	}
 	add := func(oneIn int, text string) {
@@ -95,7 +96,8 @@ func (d drawnRun) drafts(rng *rand.Rand) func(worker int) *speculation.Drafts {
 func (d drawnRun) sglangArgs(rng *rand.Rand) string {
 	return fmt.Sprintf(
 		`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d,"max_num_seqs":%d,"sglang":{"schedule_policy":%q,"chunked_prefill_size":%d}}`,
-		[]int{1, 2, 4}[rng.IntN(3)], 30+rng.IntN(200), []int{2, 5, 256}[rng.IntN(3)], []string{"fcfs", "lpm"}[rng.IntN(2)], []int{8, 64}[rng.IntN(2)])
+		[]int{1, 2, 4}[rng.IntN(3)], 30+rng.IntN(200), []int{2, 5, 256}[rng.IntN(3)],
+		[]string{"fcfs", "lpm"}[rng.IntN(2)], []int{8, 64}[rng.IntN(2)])
 }
 
 func (d drawnRun) engineArgs(rng *rand.Rand) string {
@@ -160,7 +162,8 @@ func ownSGLangArgs(rng *rand.Rand) string {
 	}
 	if rng.IntN(4) == 0 {
 		ratio += fmt.Sprintf(`,"host_cache":{"num_blocks":%d,"write_policy":%q,"load_ms_per_block":%g,"store_ms_per_block":%g}`, 1+rng.IntN(800)/blockSize,
-			[]string{"write_through", "write_through_selective", "write_back"}[rng.IntN(3)], rng.Float64(), 4*rng.Float64())
+			[]string{"write_through", "write_through_selective", "write_back"}[rng.IntN(3)], rng.Float64(),
+			4*rng.Float64())
 	}
 	return fmt.Sprintf(`{"engine_type":"sglang","scheduler":"sglang","block_size":%d,"max_num_seqs":%d,"num_gpu_blocks":%d%s,"sglang":{%s}}`,
 		blockSize, 1+rng.IntN(6), (200+rng.IntN(400))/blockSize+8, ratio, strings.Join(nested, ","))
@@ -196,7 +199,8 @@ var kvMode, _ = router.FindMode(router.KVMode)
 
 func (d drawnRun) router(t testing.TB, rng *rand.Rand, args engineargs.Args) router.Factory {
 	t.Helper()
-	text := []string{`{}`, `{"router_queue_threshold":0.5}`, `{"router_queue_threshold":0.01}`, `{"overlap_score_credit":0}`}[rng.IntN(4)]
+	text := []string{`{}`, `{"router_queue_threshold":0.5}`, `{"router_queue_threshold":0.01}`,
+		`{"overlap_score_credit":0}`}[rng.IntN(4)]
 	parsed, _, err := router.ParseConfig(text)
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +218,8 @@ func (d drawnRun) model(t testing.TB, rng *rand.Rand) timing.Model {
 	t.Helper()
 	tables := timing.Tables{
 		PrefillISL: []float64{1, 100}, PrefillTTFTMs: []float64{5, 5},
-		DecodeActiveKVTokens: []float64{0, 1000}, DecodeContextLength: []float64{1, 1000}, DecodeITLMs: []float64{5, 5, 5, 5},
+		DecodeActiveKVTokens: []float64{0, 1000}, DecodeContextLength: []float64{1, 1000},
+		DecodeITLMs: []float64{5, 5, 5, 5},
 	}
 	switch rng.IntN(3) {
 	case 0:
@@ -241,8 +246,9 @@ func (d drawnRun) result(t testing.TB) string {
 	return fmt.Sprint(d.log, outcome.WorkerSeconds, "\n", text(t, cfg, outcome))
 }
 
-// run does what Run does; if stepwise, several workers are always run together. Not so by an engine's own rules, which preempt
-// often: there the gaps around preemptions are added up in another order, which shows in the last bit of a mean.
+// run does what Run does; if stepwise, several workers are always run together. Not so by an engine's own rules, which
+// preempt often: there the gaps around preemptions are added up in another order, which shows in the last bit of a
+// mean.
 func (d drawnRun) run(cfg Config) (Outcome, error) {
 	if !d.stepwise || d.own != "" || cfg.Workers == 1 {
 		return Run(cfg)
@@ -332,7 +338,8 @@ func TestStepwiseDisaggregated(t *testing.T) {
 func TestCoasting(t *testing.T) {
 	var rows strings.Builder
 	for i := range 12 {
-		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":100,"output_length":%d,"hash_ids":[%d,9]}`+"\n", 700*i, 100+40*i, i)
+		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":100,"output_length":%d,"hash_ids":[%d,9]}`+"\n", 700*i,
+			100+40*i, i)
 	}
 	for _, engineArgs := range []string{
 		`"engine_type":"vllm"`, `"engine_type":"trtllm"`, `"engine_type":"sglang"`, `"scheduler":"vllm"`,
@@ -363,7 +370,8 @@ func TestRunsAgain(t *testing.T) {
 		d := drawnRun{seed: seed, log: &strings.Builder{}}
 		cfg := d.config(t)
 		r, setups := newRun(cfg)
-		if worker.Traits(cfg.Args).Independent || !cfg.independent(setups) || r.independently(setups) != fleet.ErrStalled {
+		if worker.Traits(cfg.Args).Independent || !cfg.independent(setups) ||
+			r.independently(setups) != fleet.ErrStalled {
 			continue
 		}
 		again++

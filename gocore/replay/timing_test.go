@@ -16,7 +16,8 @@ import (
 
 // tokenTimes runs requests of unshared tokens that all arrive at 0, given as input and output length, and returns when
 // each of them got its first and its last token.
-func tokenTimes(t *testing.T, args string, setup func(engine.Role, int) engine.Setup, requests ...[2]int) (first, last []float64) {
+func tokenTimes(t *testing.T, args string, setup func(engine.Role, int) engine.Setup, requests ...[2]int) (first,
+	last []float64) {
 	t.Helper()
 	var rows strings.Builder
 	id := 0
@@ -26,10 +27,12 @@ func tokenTimes(t *testing.T, args string, setup func(engine.Role, int) engine.S
 			ids = append(ids, fmt.Sprint(id))
 			id++
 		}
-		fmt.Fprintf(&rows, `{"timestamp":0,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", r[0], r[1], strings.Join(ids, ","))
+		fmt.Fprintf(&rows, `{"timestamp":0,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", r[0], r[1],
+			strings.Join(ids, ","))
 	}
 	parsed := parseArgs(t, args)
-	w, err := workload.LoadMooncake(strings.NewReader(rows.String()), "t.jsonl", workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: parsed.BlockSize})
+	w, err := workload.LoadMooncake(strings.NewReader(rows.String()), "t.jsonl",
+		workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: parsed.BlockSize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +74,8 @@ func TestGridVectors(t *testing.T) {
 			t.Errorf("%d tokens: got first %v, last %v, want %v, %v", c.input, first[0], last[0], c.first, c.last)
 		}
 	}
-	if first, _ := tokenTimes(t, "{}", setup, [2]int{1000, 1}, [2]int{501, 1}); first[0] != 73.26114 || first[1] != 73.26114 {
+	if first, _ := tokenTimes(t, "{}", setup, [2]int{1000, 1}, [2]int{501, 1}); first[0] != 73.26114 ||
+		first[1] != 73.26114 {
 		t.Errorf("two prompts: got %v, want 73.26114 for both", first)
 	}
 	tables.PrefillTTFTMs[1] = math.NaN()
@@ -100,7 +104,8 @@ func TestBurstVectors(t *testing.T) {
 	} {
 		first, last := tokenTimes(t, "{}", c.setup, [2]int{1000, c.output})
 		if first[0] != 37.898579000000005 || last[0] != c.last {
-			t.Errorf("%d tokens: got first %v, last %v, want 37.898579000000005, %v", c.output, first[0], last[0], c.last)
+			t.Errorf("%d tokens: got first %v, last %v, want 37.898579000000005, %v", c.output, first[0], last[0],
+				c.last)
 		}
 	}
 }
@@ -108,7 +113,8 @@ func TestBurstVectors(t *testing.T) {
 // TestBurstReport: tokens of one burst are no time apart, and the time per token is over all of them. All drafts are
 // accepted, so 7 tokens come in bursts of 3, 3 and 1.
 func TestBurstReport(t *testing.T) {
-	cfg := config(t, `{"block_size":4}`, `{"timestamp":0,"input_length":8,"output_length":7,"hash_ids":[1,2]}`+"\n", 1, 0)
+	cfg := config(t, `{"block_size":4}`, `{"timestamp":0,"input_length":8,"output_length":7,"hash_ids":[1,2]}`+"\n", 1,
+		0)
 	cfg.Setup = drafting(1, 1, 1)
 	c := mustRun(t, cfg).Collector
 	rows := c.Rows(cfg.Workload)
@@ -147,7 +153,8 @@ func TestAskedModel(t *testing.T) {
 		answers := make([]timing.Answer, len(batch))
 		for i, q := range batch {
 			questions[q]++
-			answers[i].Ms = same.PrefillMs(timing.PrefillShape{Requests: q.Batch, MeanISL: q.Prefix + q.Tokens, MeanPrefix: q.Prefix})
+			answers[i].Ms = same.PrefillMs(timing.PrefillShape{Requests: q.Batch, MeanISL: q.Prefix + q.Tokens,
+				MeanPrefix: q.Prefix})
 		}
 		return answers, trouble
 	}

@@ -69,7 +69,8 @@ const blocksOf64 = `{"block_size":64,"num_gpu_blocks":1024}`
 
 // row returns a row of a trace with given blocks.
 func row(at, input, output int, ids ...string) string {
-	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", at, input, output, strings.Join(ids, ","))
+	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", at, input, output,
+		strings.Join(ids, ","))
 }
 
 func near(t *testing.T, what string, got, want float64) {
@@ -106,9 +107,12 @@ func TestHitSamples(t *testing.T) {
 		targets map[float64]int
 		want    []float64
 	}{
-		{row(0, 100, 2, "1", "2") + row(100, 100, 2, "1", "3") + row(200, 40, 2, "4") + row(300, 128, 2, "5", "6"), nil, []float64{0, 0.5, 0}},
-		{row(0, 128, 2, "1", "2") + row(100, 130, 2, "1", "2", "3") + row(200, 131, 2, "1", "2", "4") + row(300, 64, 2, "5"), nil, []float64{0, 2.0 / 3, 2.0 / 3}},
-		{row(0, 128, 2, "1", "2") + row(100, 128, 2, "1", "2") + row(220, 128, 2, "1", "2"), map[float64]int{190: 0, 200: 1}, []float64{0, 1, 0}},
+		{row(0, 100, 2, "1", "2") + row(100, 100, 2, "1", "3") + row(200, 40, 2, "4") + row(300, 128, 2, "5", "6"), nil,
+			[]float64{0, 0.5, 0}},
+		{row(0, 128, 2, "1", "2") + row(100, 130, 2, "1", "2", "3") + row(200, 131, 2, "1", "2", "4") +
+			row(300, 64, 2, "5"), nil, []float64{0, 2.0 / 3, 2.0 / 3}},
+		{row(0, 128, 2, "1", "2") + row(100, 128, 2, "1", "2") + row(220, 128, 2, "1", "2"),
+			map[float64]int{190: 0, 200: 1}, []float64{0, 1, 0}},
 	} {
 		w := &watcher{targets: c.targets}
 		for i := range c.want {
@@ -162,7 +166,8 @@ func TestBurstsInTicks(t *testing.T) {
 // TestChunksInTicks: what the two engines count as prefill, decode and queued. A pass is written as
 // requests/tokens/cached tokens that it prefills, requests/tokens that it decodes, and requests/tokens that wait.
 func TestChunksInTicks(t *testing.T) {
-	rows := row(0, 300, 3, "1", "2", "3", "4", "5") + row(0, 100, 2, "1", "6") + row(5, 64, 4, "1") + row(6, 200, 1, "7", "8", "9", "10")
+	rows := row(0, 300, 3, "1", "2", "3", "4", "5") + row(0, 100, 2, "1", "6") + row(5, 64, 4, "1") +
+		row(6, 200, 1, "7", "8", "9", "10")
 	for engineArgs, want := range map[string]string{
 		`{"engine_type":"sglang","block_size":64,"num_gpu_blocks":1024,"sglang":{"chunked_prefill_size":128,"max_prefill_tokens":128}}`: "1/128/0 0/0 2/400 · 1/128/128 0/0 4/664 · 1/44/256 1/300 3/364 · 1/100/64 2/401 2/264",
 		`{"block_size":64,"num_gpu_blocks":1024,"max_num_batched_tokens":128}`:                                                          "1/128/0 0/0 1/100 · 1/128/128 0/0 3/364 · 3/128/320 1/64 0/0 · 1/125/48 3/467 0/0",
@@ -173,7 +178,8 @@ func TestChunksInTicks(t *testing.T) {
 		for _, p := range w.passes[:4] {
 			s, q := &p.Scheduled, &p.Queued
 			shown = append(shown, fmt.Sprintf("%d/%d/%d %d/%d %d/%d",
-				s.PrefillRequests, s.PrefillTokens, s.PrefillKVTokens, s.DecodeRequests, s.DecodeKVTokens, q.PrefillRequests, q.PrefillTokens))
+				s.PrefillRequests, s.PrefillTokens, s.PrefillKVTokens, s.DecodeRequests, s.DecodeKVTokens,
+				q.PrefillRequests, q.PrefillTokens))
 		}
 		if got := strings.Join(shown, " · "); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", engineArgs, got, want)

@@ -56,8 +56,10 @@ func (r *run) fleetConfig(setups []engine.Setup) fleet.Config {
 	if d := r.Disagg; d != nil {
 		c.Transfer = d.Transfer
 		c.Pools = []fleet.PoolConfig{
-			{Role: engine.Prefill, Args: d.Prefill, Workers: d.PrefillWorkers, Router: d.PrefillRouter, Setup: setup(engine.Prefill)},
-			{Role: engine.Decode, Args: d.Decode, Workers: d.DecodeWorkers, Router: d.DecodeRouter, Setup: setup(engine.Decode)},
+			{Role: engine.Prefill, Args: d.Prefill, Workers: d.PrefillWorkers, Router: d.PrefillRouter,
+				Setup: setup(engine.Prefill)},
+			{Role: engine.Decode, Args: d.Decode, Workers: d.DecodeWorkers, Router: d.DecodeRouter,
+				Setup: setup(engine.Decode)},
 		}
 		return c
 	}
@@ -157,7 +159,8 @@ func (r *run) Over(id engine.RequestID, how fleet.Ending, reason string) {
 
 // over records that a turn is over.
 func (r *run) over(turn engine.RequestID, how fleet.Ending, reason string, nowMs float64) {
-	status := [...]report.Status{fleet.Completed: report.Completed, fleet.Rejected: report.Rejected, fleet.Canceled: report.Canceled}[how]
+	status := [...]report.Status{fleet.Completed: report.Completed, fleet.Rejected: report.Rejected,
+		fleet.Canceled: report.Canceled}[how]
 	r.collector.Terminal(turn, status, reason)
 	if how == fleet.Completed {
 		r.driver.Completed(int32(turn), nowMs)

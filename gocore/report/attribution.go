@@ -8,10 +8,10 @@ import (
 
 // Attribution divides the latencies of each request among what it spent them on. docs/why.md defines the parts.
 //
-// At any time a request is in one state. While it waits or its KV moves, the time that passes belongs to one part. While it
-// takes part in the passes of a worker, the time belongs to the parts of those passes; a worker adds these up from pass to
-// pass, so a request only has to be looked at when its state changes, and what it spent in between is the difference of two
-// sums:
+// At any time a request is in one state. While it waits or its KV moves, the time that passes belongs to one part.
+// While it takes part in the passes of a worker, the time belongs to the parts of those passes; a worker adds these up
+// from pass to pass, so a request only has to be looked at when its state changes, and what it spent in between is the
+// difference of two sums:
 //
 //	worker    pass 1   pass 2   pass 3 ... (a coast) ... pass 90
 //	sums      x        x        x                        x
@@ -40,7 +40,8 @@ const (
 )
 
 var partNames = [numParts]string{
-	"router_wait", "worker_wait", "own_prompt", "other_prompts", "preempted", "recompute", "kv_wait", "kv_transfer", "decode",
+	"router_wait", "worker_wait", "own_prompt", "other_prompts", "preempted", "recompute", "kv_wait", "kv_transfer",
+	"decode",
 	"decode_slowed", "host", "lost",
 }
 
@@ -62,9 +63,11 @@ type attribution struct {
 	prefill  []progress                     // of prefill workers
 	delayMs  func(engine.RequestID) float64 // of a request on its way to the scheduler of the first worker
 	cutShort bool                           // the run may end before its requests do
-	// atLoss are requests that lost their KV after a token, as they were then. Only a run that may be cut short needs them.
+	// atLoss are requests that lost their KV after a token, as they were then. Only a run that may be cut short needs
+	// them.
 	atLoss map[engine.RequestID]spent
-	// atSingle is the sums of the worker when a request emitted its last token by itself (engine.Pass). Only such a run needs them.
+	// atSingle is the sums of the worker when a request emitted its last token by itself (engine.Pass). Only such a run
+	// needs them.
 	atSingle map[engine.RequestID]passSums
 	// attempts is what a run with faults needs besides; nil without.
 	attempts *attempts
@@ -96,12 +99,13 @@ const (
 	ended
 )
 
-// Attribute makes the collector divide latencies among their parts, from the start of a run. A request needs delayMs from the
-// first worker that gets them to its scheduler. cutShort tells that the run may end before its requests do.
+// Attribute makes the collector divide latencies among their parts, from the start of a run. A request needs delayMs
+// from the first worker that gets them to its scheduler. cutShort tells that the run may end before its requests do.
 func (c *Collector) Attribute(requests int, delayMs func(engine.RequestID) float64, cutShort bool) {
 	a := &attribution{
-		requests: make([]spent, requests), workers: make([]progress, len(c.workers)), delayMs: delayMs, cutShort: cutShort,
-		atLoss: map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]passSums{},
+		requests: make([]spent, requests), workers: make([]progress, len(c.workers)), delayMs: delayMs,
+		cutShort: cutShort,
+		atLoss:   map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]passSums{},
 	}
 	nan := math.NaN()
 	for i := range a.requests {
@@ -124,7 +128,8 @@ func (a *attribution) part(worker int) *attribution {
 	}
 }
 
-// Spends records that from ms on the time of a request belongs to part, until it takes part in a pass or spends it otherwise.
+// Spends records that from ms on the time of a request belongs to part, until it takes part in a pass or spends it
+// otherwise.
 func (c *Collector) Spends(id engine.RequestID, part Part, ms float64) {
 	if c.attribution != nil {
 		c.attribution.requests[id].spends(part, ms)
@@ -164,8 +169,8 @@ func (q *spent) takesPart(to passSums) {
 	q.at = to
 }
 
-// pass divides the time of the requests whose state a pass changes, or that compute part of their prompts. Requests that have
-// all tokens at its end go on to after.
+// pass divides the time of the requests whose state a pass changes, or that compute part of their prompts. Requests
+// that have all tokens at its end go on to after.
 func (a *attribution) pass(w *progress, p *engine.Pass) (atEnd passSums) {
 	atStart := w.began(p)
 	atEnd = w.passSums
@@ -297,7 +302,8 @@ func (a *attribution) emitted(worker int, p *engine.Pass) {
 	}
 }
 
-// prefillPass does the same for a prefill worker. Its tokens count for nothing; requests that have theirs wait for what comes next.
+// prefillPass does the same for a prefill worker. Its tokens count for nothing; requests that have theirs wait for what
+// comes next.
 func (a *attribution) prefillPass(worker int, p *engine.Pass) {
 	if a == nil || a.attempts != nil {
 		return

@@ -59,16 +59,19 @@ func started(id engine.RequestID, index int) []engine.TokenRun {
 	return []engine.TokenRun{{ID: id, Index: index}}
 }
 
-// TestMixedPasses: request 0 decodes while request 1 computes its prompt in two chunks, the second beside that of request 2.
+// TestMixedPasses: request 0 decodes while request 1 computes its prompt in two chunks, the second beside that of
+// request 2.
 func TestMixedPasses(t *testing.T) {
 	c := attributed(3, 0, false)
 	send(c, 0, 0, 1, 4)
 	send(c, 1, 2, 2, 1)
 	send(c, 2, 12, 12, 2)
 	shares := func(all ...engine.PromptShare) []engine.PromptShare { return all }
-	c.Pass(0, pass(3, engine.Parts{PromptMs: 4, DecodeMs: 1, Joined: ids(0), Prompts: shares(engine.PromptShare{ID: 0, Tokens: 10})},
+	c.Pass(0, pass(3, engine.Parts{PromptMs: 4, DecodeMs: 1, Joined: ids(0),
+		Prompts: shares(engine.PromptShare{ID: 0, Tokens: 10})},
 		engine.Pass{Tokens: 1, Started: started(0, 0)}))
-	c.Pass(0, pass(8, engine.Parts{PromptMs: 6, DecodeMs: 2, HostMs: 1, Joined: ids(1), Prompts: shares(engine.PromptShare{ID: 1, Tokens: 6})},
+	c.Pass(0, pass(8, engine.Parts{PromptMs: 6, DecodeMs: 2, HostMs: 1, Joined: ids(1),
+		Prompts: shares(engine.PromptShare{ID: 1, Tokens: 6})},
 		engine.Pass{Tokens: 1}))
 	c.Pass(0, pass(17, engine.Parts{PromptMs: 8, DecodeMs: 4, HostMs: 1, Joined: ids(2), Prompts: shares(
 		engine.PromptShare{ID: 1, Start: 6, Tokens: 4}, engine.PromptShare{ID: 2, Tokens: 12})},
@@ -87,7 +90,8 @@ func TestMixedPasses(t *testing.T) {
 	for id, want := range []string{
 		"ttft 8: router_wait 1 worker_wait 2 own_prompt 4 decode 1" +
 			" e2e 33: router_wait 1 worker_wait 2 own_prompt 4 decode 9.5 decode_slowed 14 host 2.5",
-		"ttft 28: worker_wait 6 own_prompt 8 other_prompts 6 decode 6 host 2 e2e 28: worker_wait 6 own_prompt 8 other_prompts 6 decode 6 host 2",
+		"ttft 28: worker_wait 6 own_prompt 8 other_prompts 6 decode 6 host 2 e2e 28: worker_wait 6 own_prompt 8 " +
+			"other_prompts 6 decode 6 host 2",
 		"ttft 18: worker_wait 5 own_prompt 6 other_prompts 2 decode 4 host 1" +
 			" e2e 21: worker_wait 5 own_prompt 6 other_prompts 2 decode 6.5 host 1.5",
 	} {
@@ -97,8 +101,8 @@ func TestMixedPasses(t *testing.T) {
 	}
 }
 
-// TestPreemption: a request loses its KV after its first token, computes its prompt again, and goes on. Of three milliseconds on
-// the worker before its first pass, two were its way there.
+// TestPreemption: a request loses its KV after its first token, computes its prompt again, and goes on. Of three
+// milliseconds on the worker before its first pass, two were its way there.
 func TestPreemption(t *testing.T) {
 	c := attributed(1, 2, false)
 	send(c, 0, 0, 0, 2)
@@ -116,23 +120,27 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-// TestPreemptedPrompt: a request loses its KV between two chunks. Of its prompt, only what was computed before is computed again.
+// TestPreemptedPrompt: a request loses its KV between two chunks. Of its prompt, only what was computed before is
+// computed again.
 func TestPreemptedPrompt(t *testing.T) {
 	c := attributed(1, 0, false)
 	send(c, 0, 0, 0, 1)
 	share := func(start, tokens int) []engine.PromptShare {
 		return []engine.PromptShare{{ID: 0, Start: start, Tokens: tokens}}
 	}
-	c.Pass(0, pass(0, engine.Parts{PromptMs: 6, Joined: ids(0), Prompts: share(0, 6), LostAtEnd: ids(0)}, engine.Pass{}))
+	c.Pass(0, pass(0, engine.Parts{PromptMs: 6, Joined: ids(0), Prompts: share(0, 6), LostAtEnd: ids(0)},
+		engine.Pass{}))
 	c.Pass(0, pass(8, engine.Parts{PromptMs: 8, Joined: ids(0), Prompts: share(2, 8)},
 		engine.Pass{Tokens: 1, Started: started(0, 0), Finished: ids(0)}))
 	c.Terminal(0, Completed, "")
-	if got, want := divided(t, c, 0), "ttft 16: own_prompt 10 preempted 2 recompute 4"; !strings.HasPrefix(got, want+" ") {
+	if got, want := divided(t, c, 0), "ttft 16: own_prompt 10 preempted 2 recompute 4"; !strings.HasPrefix(got,
+		want+" ") {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
 
-// TestCutShort: a run ends while a request waits to run again, and another decodes. Their latencies end with their last tokens.
+// TestCutShort: a run ends while a request waits to run again, and another decodes. Their latencies end with their last
+// tokens.
 func TestCutShort(t *testing.T) {
 	c := attributed(2, 0, true)
 	send(c, 0, 0, 0, 9)
@@ -163,7 +171,8 @@ func TestSplit(t *testing.T) {
 	for i := range requests {
 		id, at := engine.RequestID(i), float64(1000*i)
 		send(c, id, at, at+float64(i), 1)
-		c.Pass(0, pass(at+float64(i), engine.Parts{DecodeMs: 10, Joined: ids(id)}, engine.Pass{Tokens: 1, Started: started(id, 0), Finished: ids(id)}))
+		c.Pass(0, pass(at+float64(i), engine.Parts{DecodeMs: 10, Joined: ids(id)},
+			engine.Pass{Tokens: 1, Started: started(id, 0), Finished: ids(id)}))
 		c.Terminal(id, Completed, "")
 	}
 	c.Summarise(Resources{}, NoSLA())
@@ -172,7 +181,8 @@ func TestSplit(t *testing.T) {
 		t.Fatalf("%d requests, %d latencies", e.Requests, len(e.Latencies))
 	}
 	for _, s := range e.Latencies[0].Split {
-		want := map[string]float64{"mean": 499.5, "median": 500, "p75": 749, "p90": 899, "p95": 949, "p99": 989}[s.Statistic]
+		want := map[string]float64{"mean": 499.5, "median": 500, "p75": 749, "p90": 899, "p95": 949,
+			"p99": 989}[s.Statistic]
 		parts := shares(s.PartsMs)
 		if math.Abs(s.WholeMs-want-10) > 1e-9 || math.Abs(parts.sum()-s.WholeMs) > 1e-9 ||
 			math.Abs(parts[RouterWait]-want) > 0.1 || math.Abs(parts[Decode]-10) > 0.1 {
@@ -184,7 +194,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitWithOneCrash: a single request near the median that lost its worker does not make the median look as if crashes did.
+// TestSplitWithOneCrash: a single request near the median that lost its worker does not make the median look as if
+// crashes did.
 func TestSplitWithOneCrash(t *testing.T) {
 	var requests []*spent
 	for i := range 400 {

@@ -102,7 +102,8 @@ func NewCollector(requests, workers int) *Collector {
 	return c
 }
 
-// Within makes the collector count outputs only up to the longest request that engines allow, in tokens; 0 is any length.
+// Within makes the collector count outputs only up to the longest request that engines allow, in tokens; 0 is any
+// length.
 func (c *Collector) Within(longest int) *Collector {
 	c.longest = longest
 	return c
@@ -111,7 +112,8 @@ func (c *Collector) Within(longest int) *Collector {
 // newRecord returns the record of a request that has not arrived.
 func newRecord() record {
 	nan := math.NaN()
-	return record{arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan, worker: noWorker}
+	return record{arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan,
+		worker: noWorker}
 }
 
 // record returns the record of a request, which must not have been discarded.
@@ -211,7 +213,8 @@ func (c *Collector) Coast(worker int, endsMs []float64) {
 	c.foldGaps(worker)
 }
 
-// Surplus records what requests emitted in passes of the last Coast beyond one token in each. None of their runs began in it.
+// Surplus records what requests emitted in passes of the last Coast beyond one token in each. None of their runs began
+// in it.
 func (c *Collector) Surplus(surplus []engine.Surplus) {
 	for _, more := range surplus {
 		c.record(more.ID).run.extra += int32(more.Tokens)
@@ -244,8 +247,8 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	}
 }
 
-// BeforeRun returns when a request that has begun to emit again emitted its last token before that. It reports false once the
-// request has emitted its last token.
+// BeforeRun returns when a request that has begun to emit again emitted its last token before that. It reports false
+// once the request has emitted its last token.
 func (c *Collector) BeforeRun(id engine.RequestID) (ms float64, ok bool) {
 	for _, a := range c.again {
 		if a.id == id {
@@ -268,8 +271,8 @@ func (c *Collector) Cut(left engine.RequestState) {
 	c.attribution.cut(left.ID, r, int(r.worker)-c.first)
 }
 
-// Part returns a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
-// different workers may be used at the same time.
+// Part returns a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0.
+// Parts of different workers may be used at the same time.
 func (c *Collector) Part(worker int) *Collector {
 	if c.passing != nil {
 		return c.passingPart(worker)
@@ -293,8 +296,8 @@ func (c *Collector) AddWorker() {
 	}
 }
 
-// Latencies returns the time to the first token and the mean inter-token latency, in milliseconds, of a request that has emitted
-// its last token and is not over yet. The latter is NaN for one token.
+// Latencies returns the time to the first token and the mean inter-token latency, in milliseconds, of a request that
+// has emitted its last token and is not over yet. The latter is NaN for one token.
 func (c *Collector) Latencies(id engine.RequestID) (ttftMs, itlMs float64) {
 	r := c.record(id)
 	if r.tokens < 2 {

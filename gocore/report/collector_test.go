@@ -62,7 +62,8 @@ func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 }
 
 // live does what happens to request i in one pass of its worker; it reports whether the request finishes with it.
-func live(rng *rand.Rand, c *Collector, p *engine.Pass, all []slowRequest, i, worker, pass int, singles bool) (engine.RequestID, bool) {
+func live(rng *rand.Rand, c *Collector, p *engine.Pass, all []slowRequest, i, worker, pass int,
+	singles bool) (engine.RequestID, bool) {
 	r, id := &all[i], engine.RequestID(i)
 	switch {
 	case r.terminated || rng.IntN(8) == 0:
@@ -130,7 +131,8 @@ func TestCollectorAgainstTokenLists(t *testing.T) {
 			got[v.Key] = v.Float + float64(v.Int)
 		}
 		for key, want := range slowReport(all, sla) {
-			if !(math.Abs(got[key]-want) <= 1e-11*max(1, math.Abs(want))) && !(math.IsNaN(got[key]) && math.IsNaN(want)) {
+			if !(math.Abs(got[key]-want) <= 1e-11*max(1, math.Abs(want))) &&
+				!(math.IsNaN(got[key]) && math.IsNaN(want)) {
 				t.Fatalf("seed %d: %s: got %v, want %v", seed, key, got[key], want)
 			}
 		}
@@ -147,13 +149,15 @@ func TestCollectorAgainstTokenLists(t *testing.T) {
 		}
 	}
 	if multi < 1000 || cut < 100 || rejected < 10 {
-		t.Errorf("too few interesting lives: %d of several tokens, %d cut, %d rejected after a token", multi, cut, rejected)
+		t.Errorf("too few interesting lives: %d of several tokens, %d cut, %d rejected after a token", multi, cut,
+			rejected)
 	}
 }
 
 // slowReport returns the definition of the keys, one request and one token at a time.
 func slowReport(all []slowRequest, sla SLA) map[string]float64 {
-	want := map[string]float64{"prefill_worker_seconds": 0, "decode_worker_seconds": 3, "decode_gpus_per_worker": 2, "gpu_hours": 3 * 2 / 3600.0, "wall_time_ms": 7}
+	want := map[string]float64{"prefill_worker_seconds": 0, "decode_worker_seconds": 3, "decode_gpus_per_worker": 2,
+		"gpu_hours": 3 * 2 / 3600.0, "wall_time_ms": 7}
 	groups := map[string][]float64{}
 	add := func(group string, v float64) { groups[group] = append(groups[group], v) }
 	var input, output, reused, first, good, goodOutput, count, duration float64
@@ -193,7 +197,8 @@ func slowReport(all []slowRequest, sla SLA) map[string]float64 {
 			goodOutput += float64(r.output)
 		}
 	}
-	for _, group := range []string{"ttft_ms", "ttst_ms", "tpot_ms", "itl_ms", "e2e_latency_ms", "output_token_throughput_per_user"} {
+	for _, group := range []string{"ttft_ms", "ttst_ms", "tpot_ms", "itl_ms", "e2e_latency_ms",
+		"output_token_throughput_per_user"} {
 		for i, v := range naiveStatistics(groups[group]) {
 			if count == 0 {
 				v = math.NaN()
@@ -204,7 +209,8 @@ func slowReport(all []slowRequest, sla SLA) map[string]float64 {
 	}
 	seconds := max(duration/1000, 1e-9)
 	for key, v := range map[string]float64{
-		"completed_requests": count, "total_input_tokens": input, "total_output_tokens": output, "duration_ms": duration,
+		"completed_requests": count, "total_input_tokens": input, "total_output_tokens": output,
+		"duration_ms":            duration,
 		"request_throughput_rps": count / seconds, "input_throughput_tok_s": input / seconds,
 		"output_throughput_tok_s": output / seconds, "total_throughput_tok_s": (input + output) / seconds,
 		"goodput_completed_requests": good, "goodput_request_throughput_rps": good / seconds,
@@ -230,7 +236,8 @@ func TestEmptyReport(t *testing.T) {
 		if v.Key == "num_requests" || v.Key == "rejected_requests" {
 			want = 1
 		}
-		statistic := slices.ContainsFunc(statNames[:], func(name string) bool { return strings.HasPrefix(v.Key, name+"_") })
+		statistic := slices.ContainsFunc(statNames[:],
+			func(name string) bool { return strings.HasPrefix(v.Key, name+"_") })
 		if got := v.Float + float64(v.Int); statistic || strings.HasSuffix(v.Key, "_ratio") {
 			if !math.IsNaN(got) {
 				t.Errorf("%s: got %v, want none", v.Key, v)
@@ -246,12 +253,18 @@ func TestEmptyReport(t *testing.T) {
 
 // TestReportKeys fixes names and order.
 func TestReportKeys(t *testing.T) {
-	want := []string{"num_requests", "completed_requests", "rejected_requests", "finished_requests", "total_input_tokens", "total_output_tokens", "duration_ms",
-		"wall_time_ms", "request_throughput_rps", "input_throughput_tok_s", "output_throughput_tok_s", "total_throughput_tok_s",
-		"prefill_worker_seconds", "decode_worker_seconds", "prefill_gpus_per_worker", "decode_gpus_per_worker", "gpu_hours", "timing_model",
-		"goodput_completed_requests", "goodput_request_throughput_rps", "goodput_output_throughput_tok_s", "processed_tokens",
-		"processed_tokens_per_s", "processed_output_tokens_per_s", "prefix_cache_reused_ratio", "first_admission_prefix_cache_reused_ratio"}
-	for _, group := range []string{"ttft_ms", "ttst_ms", "tpot_ms", "itl_ms", "e2e_latency_ms", "output_token_throughput_per_user"} {
+	want := []string{"num_requests", "completed_requests", "rejected_requests", "finished_requests",
+		"total_input_tokens", "total_output_tokens", "duration_ms",
+		"wall_time_ms", "request_throughput_rps", "input_throughput_tok_s", "output_throughput_tok_s",
+		"total_throughput_tok_s",
+		"prefill_worker_seconds", "decode_worker_seconds", "prefill_gpus_per_worker", "decode_gpus_per_worker",
+		"gpu_hours", "timing_model",
+		"goodput_completed_requests", "goodput_request_throughput_rps", "goodput_output_throughput_tok_s",
+		"processed_tokens",
+		"processed_tokens_per_s", "processed_output_tokens_per_s", "prefix_cache_reused_ratio",
+		"first_admission_prefix_cache_reused_ratio"}
+	for _, group := range []string{"ttft_ms", "ttst_ms", "tpot_ms", "itl_ms", "e2e_latency_ms",
+		"output_token_throughput_per_user"} {
 		for _, stat := range []string{"mean", "min", "max", "median", "p75", "p90", "p95", "p99", "std"} {
 			want = append(want, stat+"_"+group)
 		}

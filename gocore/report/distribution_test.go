@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPercentileRanks checks the table of the specification: which of N sorted values each percentile picks, counted from
+// TestPercentileRanks checks the table of the specification: which of N sorted values each percentile picks, counted
+// from
 // 0.
 func TestPercentileRanks(t *testing.T) {
 	for _, c := range []struct {
@@ -41,7 +42,8 @@ func TestStatistics(t *testing.T) {
 		{"unsorted", []repeated{{3, 1, 1}, {1, 1, 1}}, [9]float64{2, 1, 3, 3, 3, 3, 3, 3, 1}},
 		{"weights", []repeated{{5, 1, 1}, {1, 3, 1}}, [9]float64{2, 1, 5, 1, 1, 5, 5, 5, math.Sqrt(3)}},
 		{"counts", []repeated{{5, 1, 1}, {1, 1, 3}}, [9]float64{2, 1, 5, 1, 1, 5, 5, 5, math.Sqrt(3)}},
-		{"four TTFTs of the reference", []repeated{{22.356144, 1, 1}, {22.47083099999999, 1, 1}, {22.585480000000018, 1, 1}, {22.700090999999986, 1, 1}},
+		{"four TTFTs of the reference", []repeated{{22.356144, 1, 1}, {22.47083099999999, 1, 1},
+			{22.585480000000018, 1, 1}, {22.700090999999986, 1, 1}},
 			[9]float64{22.5281365, 22.356144, 22.700090999999986, 22.585480000000018, 22.585480000000018,
 				22.700090999999986, 22.700090999999986, 22.700090999999986, 0.12818148018434486}},
 	} {
@@ -71,7 +73,8 @@ func TestRepetitions(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var short []repeated
 		for range 1 + rng.IntN(30) {
-			short = append(short, repeated{value: float64(rng.IntN(50)) / 7, weight: 1 + rng.Int64N(20), count: 1 + rng.Int64N(30)})
+			short = append(short, repeated{value: float64(rng.IntN(50)) / 7, weight: 1 + rng.Int64N(20),
+				count: 1 + rng.Int64N(30)})
 		}
 		want := naiveStatistics(writtenOut(short))
 		if got := repeatedStatistics(merge(short)); !near(got[:], want[:]) {
@@ -119,7 +122,8 @@ func naiveStatistics(values []float64) [9]float64 {
 	for _, v := range values {
 		squares += (v - sum/n) * (v - sum/n)
 	}
-	return [9]float64{sum / n, values[0], values[len(values)-1], at(50), at(75), at(90), at(95), at(99), math.Sqrt(squares / n)}
+	return [9]float64{sum / n, values[0], values[len(values)-1], at(50), at(75), at(90), at(95), at(99),
+		math.Sqrt(squares / n)}
 }
 
 // near compares up to the rounding of sums, whose order is free.

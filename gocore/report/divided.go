@@ -97,7 +97,8 @@ func (c *Collector) Undivided() float64 {
 			continue
 		}
 		q := &c.attribution.requests[i]
-		worst = max(worst, math.Abs(r.ttftMs()-q.first.sum())/max(1, r.lastMs), math.Abs(r.e2eMs()-q.parts.sum())/max(1, r.lastMs))
+		worst = max(worst, math.Abs(r.ttftMs()-q.first.sum())/max(1, r.lastMs),
+			math.Abs(r.e2eMs()-q.parts.sum())/max(1, r.lastMs))
 	}
 	return worst
 }

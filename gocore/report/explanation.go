@@ -19,7 +19,8 @@ var partDocs = [numParts]string{
 	Decode:       "the decode part of the passes that it takes part in",
 	DecodeSlowed: "others' prompts in passes while it decodes",
 	Host:         "host time: `step_overhead_us`, `seq_overhead_us`, `request_overhead_us`",
-	LostTime:     "until the attempt began that brought its first token, or its last one; and what passes took longer because of faults",
+	LostTime: "until the attempt began that brought its first token, or its last one; and what passes took " +
+		"longer because of faults",
 }
 
 // partColumns are the keys that rows have besides if latencies were divided.
@@ -98,7 +99,8 @@ func (c *Collector) Explain() *Explanation {
 	}
 	e := &Explanation{Requests: len(counted), names: c.attribution.names()}
 	for _, l := range dividedLatencies {
-		e.Latencies = append(e.Latencies, Explained{Name: l.name, Split: l.splits(counted), Parts: l.statistics(counted, e.names)})
+		e.Latencies = append(e.Latencies,
+			Explained{Name: l.name, Split: l.splits(counted), Parts: l.statistics(counted, e.names)})
 	}
 	return e
 }

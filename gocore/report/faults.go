@@ -36,11 +36,13 @@ var trialColumns = []column{
 		int: ofTrials(func(t *Trials) int { return t.Retries })},
 	{name: "hedges", doc: "How often it was sent beside an attempt that had no token yet.",
 		int: ofTrials(func(t *Trials) int { return t.Hedges })},
-	{name: "recomputed_tokens", doc: "Tokens that later attempts computed although the first one that was admitted had them to compute, too.",
+	{name: "recomputed_tokens", doc: "Tokens that later attempts computed although the first one that was admitted " +
+		"had them to compute, too.",
 		int: ofTrials(func(t *Trials) int { return t.RecomputedTokens })},
 	{name: "lost_output_tokens", doc: "Tokens that its client got and could not use.",
 		int: ofTrials(func(t *Trials) int { return t.LostTokens })},
-	{name: "lost_ms", doc: "Time of attempts that failed, from when they were sent, and of pauses before a client began anew.",
+	{name: "lost_ms", doc: "Time of attempts that failed, from when they were sent, and of pauses before a client " +
+		"began anew.",
 		float: func(rows *Rows, turn int32, _ *record) float64 { return rows.c.trials[turn].LostMs }},
 	{name: "failure_reason", doc: "Why it failed, if that was for a fault or a time-out.",
 		text: func(rows *Rows, turn int32, _ *record) string { return rows.failures[engine.RequestID(turn)] }},

@@ -87,8 +87,9 @@ func TestFold(t *testing.T) {
 	for seed := range uint64(8) {
 		const requests = 2000
 		f := &foldRun{
-			rng:   rand.New(rand.NewPCG(seed, 0)),
-			tell:  []*Collector{NewCollector(requests, 1), NewPassingCollector(requests, 1, NoSLA()), NewCollector(requests, 1)},
+			rng: rand.New(rand.NewPCG(seed, 0)),
+			tell: []*Collector{NewCollector(requests, 1), NewPassingCollector(requests, 1, NoSLA()),
+				NewCollector(requests, 1)},
 			emits: map[engine.RequestID]int{}, paused: map[engine.RequestID]int{},
 		}
 		f.tell[1].folding, f.tell[2].folding = true, true
@@ -120,5 +121,6 @@ func TestFold(t *testing.T) {
 
 // shownOf returns what rows show of a request.
 func shownOf(r record) []any {
-	return []any{r.arrivalMs, r.firstAdmitMs, r.firstTokenMs, r.secondTokenMs, r.lastMs, r.tokens, r.worker, r.status, r.lastState()}
+	return []any{r.arrivalMs, r.firstAdmitMs, r.firstTokenMs, r.secondTokenMs, r.lastMs, r.tokens, r.worker, r.status,
+		r.lastState()}
 }

@@ -87,7 +87,8 @@ func merge(all []repeated) []repeated {
 func joinEqual(all []repeated) []repeated {
 	merged := all[:0]
 	for _, next := range all {
-		if last := len(merged) - 1; last >= 0 && merged[last].value == next.value && merged[last].weight == next.weight {
+		if last := len(merged) - 1; last >= 0 && merged[last].value == next.value &&
+			merged[last].weight == next.weight {
 			merged[last].count += next.count
 		} else {
 			merged = append(merged, next)

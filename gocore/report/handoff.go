@@ -40,8 +40,8 @@ func (s *stage) admit(ms float64, reused int) {
 	s.reused = max(s.reused, reused)
 }
 
-// NewDisaggCollector returns a collector for a run in which prompts and outputs are computed by different workers. Tokens
-// come from decodeWorkers workers; the passes of prefill workers emit none that count.
+// NewDisaggCollector returns a collector for a run in which prompts and outputs are computed by different workers.
+// Tokens come from decodeWorkers workers; the passes of prefill workers emit none that count.
 func NewDisaggCollector(requests, decodeWorkers int) *Collector {
 	c := NewCollector(requests, decodeWorkers)
 	c.handoffs = make([]handoff, requests)
@@ -55,7 +55,8 @@ func NewDisaggCollector(requests, decodeWorkers int) *Collector {
 	return c
 }
 
-// PrefillRoute records the worker chosen to compute the prompt, and how many of its tokens were taken to be cached there.
+// PrefillRoute records the worker chosen to compute the prompt, and how many of its tokens were taken to be cached
+// there.
 func (c *Collector) PrefillRoute(id engine.RequestID, worker, overlapTokens int) {
 	h := &c.handoffs[id]
 	h.worker, h.prefillOverlap = int32(worker), overlapTokens

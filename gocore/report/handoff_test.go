@@ -95,9 +95,11 @@ func TestHandoffRows(t *testing.T) {
 
 func TestHandoffReport(t *testing.T) {
 	c, _ := handoffs(t)
-	used := Resources{PrefillWorkerSeconds: 0.132156046, DecodeWorkerSeconds: 0.19823406900000007, PrefillGPUsPerWorker: 1, DecodeGPUsPerWorker: 2}
+	used := Resources{PrefillWorkerSeconds: 0.132156046, DecodeWorkerSeconds: 0.19823406900000007,
+		PrefillGPUsPerWorker: 1, DecodeGPUsPerWorker: 2}
 	want := map[string]float64{
-		"num_requests": 5, "completed_requests": 1, "rejected_requests": 2, "finished_requests": 1, "total_input_tokens": 8, "duration_ms": 25,
+		"num_requests": 5, "completed_requests": 1, "rejected_requests": 2, "finished_requests": 1,
+		"total_input_tokens": 8, "duration_ms": 25,
 		"prefill_worker_seconds": 0.132156046, "decode_worker_seconds": 0.19823406900000007,
 		"prefill_gpus_per_worker": 1, "decode_gpus_per_worker": 2, "gpu_hours": 0.00014684005111111114,
 		"prefix_cache_reused_ratio":                 1, // the larger of what the two workers found in their caches

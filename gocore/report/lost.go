@@ -16,8 +16,8 @@ import "dynosim/gocore/engine"
 type attempts struct {
 	first   []shares // by request: the parts of the attempt with its first token, when that was emitted
 	counted []spent  // by request: the attempt that completed it
-	// broken is what the attempt with the last token of a request had spent then, if it was lost. Only a run that may be
-	// cut short needs it.
+	// broken is what the attempt with the last token of a request had spent then, if it was lost. Only a run that may
+	// be cut short needs it.
 	broken map[engine.RequestID]spent
 }
 
@@ -25,7 +25,8 @@ type attempts struct {
 // their passes.
 func (c *Collector) AttributeAttempts() {
 	if a := c.attribution; a != nil {
-		a.attempts = &attempts{first: make([]shares, len(a.requests)), counted: make([]spent, len(a.requests)), broken: map[engine.RequestID]spent{}}
+		a.attempts = &attempts{first: make([]shares, len(a.requests)), counted: make([]spent, len(a.requests)),
+			broken: map[engine.RequestID]spent{}}
 		copy(a.attempts.counted, a.requests)
 	}
 }

@@ -62,7 +62,8 @@ func (c *Collector) passingPart(worker int) *Collector {
 		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
 		folding:     c.folding,
-		passing:     &passing{sla: p.sla, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
+		passing: &passing{sla: p.sla, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs,
+			e2eMs: p.e2eMs},
 	}
 }
 

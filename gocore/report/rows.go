@@ -58,8 +58,8 @@ type column struct {
 	text  func(rows *Rows, turn int32, r *record) string  // "" = none
 }
 
-// columns are the keys of a row, in the order in which they are written. Those of prefill/decode hand-off (handoff.go) are
-// always empty in an aggregated run.
+// columns are the keys of a row, in the order in which they are written. Those of prefill/decode hand-off (handoff.go)
+// are always empty in an aggregated run.
 var columns = []column{
 	{name: "session_id", doc: "The session: `session_id` of the trace, or a name made for it.",
 		given: true, text: func(rows *Rows, turn int32, _ *record) string { return rows.w.SessionName(turn) }},
@@ -107,17 +107,21 @@ var columns = []column{
 		float: ofHandoff(func(h *handoff) float64 { return h.stepMs[SourceReleased] })},
 	{name: "decode_reused_input_tokens", doc: "Two pools: prompt tokens found in the cache of the decode worker.",
 		int: ofHandoffInt(func(h *handoff) int { return h.decode.reused })},
-	{name: "prefill_route_overlap_tokens", doc: "Two pools: prompt tokens that the router took to be cached on the prefill worker.",
+	{name: "prefill_route_overlap_tokens",
+		doc: "Two pools: prompt tokens that the router took to be cached on the prefill worker.",
 		int: ofHandoffInt(func(h *handoff) int { return h.prefillOverlap })},
-	{name: "decode_route_overlap_tokens", doc: "Two pools: prompt tokens that the router took to be cached on the decode worker.",
+	{name: "decode_route_overlap_tokens",
+		doc: "Two pools: prompt tokens that the router took to be cached on the decode worker.",
 		int: ofHandoffInt(func(h *handoff) int { return h.decodeOverlap })},
-	{name: "terminal_status", doc: "How the request ended: `completed`, `rejected`, `failed`, `canceled`; null if it had not ended.",
+	{name: "terminal_status", doc: "How the request ended: `completed`, `rejected`, `failed`, `canceled`; null if it " +
+		"had not ended.",
 		text: func(_ *Rows, _ int32, r *record) string { return r.status.String() }},
 	{name: "rejection_reason", doc: "Why it can never run.",
 		text: func(rows *Rows, turn int32, _ *record) string { return rows.reasons[engine.RequestID(turn)] }},
 	{name: "trace_row", doc: "Its line in the trace, from 0.",
 		int: func(rows *Rows, turn int32, _ *record) int { return int(rows.w.Turns[turn].Row) }},
-	{name: "state", doc: "Where it was when the run ended: `finished`, `running`, `waiting`, `rejected`, `failed`, `cancelled`.",
+	{name: "state", doc: "Where it was when the run ended: `finished`, `running`, `waiting`, `rejected`, `failed`, " +
+		"`cancelled`.",
 		text: func(_ *Rows, _ int32, r *record) string { return r.lastState() }},
 }
 
@@ -149,8 +153,8 @@ func (r *record) ifTokens(n int32, metric func() float64) float64 {
 	return metric()
 }
 
-// requestUUID returns the identifier of a request, in the form of a UUID. It only numbers the requests: equal runs write equal
-// files.
+// requestUUID returns the identifier of a request, in the form of a UUID. It only numbers the requests: equal runs
+// write equal files.
 func requestUUID(turn int32) string {
 	text := []byte("00000000-0000-4000-8000-000000000000")
 	for i, n := len(text)-1, uint32(turn)+1; n > 0; i, n = i-1, n/16 {
@@ -218,7 +222,8 @@ func (rows *Rows) Strings(name string) ([]string, bool) {
 
 // rankColumns are the further keys of rows of workers with several data-parallel ranks.
 var rankColumns = []column{
-	{name: "dp_rank", doc: "Workers with several data-parallel ranks: the rank that computed it; with two pools that of the decode worker.",
+	{name: "dp_rank", doc: "Workers with several data-parallel ranks: the rank that computed it; with two pools that " +
+		"of the decode worker.",
 		int: func(rows *Rows, turn int32, _ *record) int { return int(rows.c.ranks[turn]) }},
 }
 
@@ -228,8 +233,8 @@ var prefillRankColumns = []column{
 		int: func(rows *Rows, turn int32, _ *record) int { return int(rows.c.prefillRanks[turn]) }},
 }
 
-// columnsOf returns the columns of rows whose latencies were divided, or were not, in a run with faults or without, and those of
-// ranks.
+// columnsOf returns the columns of rows whose latencies were divided, or were not, in a run with faults or without, and
+// those of ranks.
 func columnsOf(attributed, faulty bool, ranks []column) []column {
 	all := slices.Concat(columns, ranks)
 	switch {

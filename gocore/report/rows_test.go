@@ -18,7 +18,8 @@ func threeRows(t *testing.T) *Rows {
 	const trace = "\n" + `{"timestamp":0,"session_id":"<a> é","hash_ids":[1],"output_length":2}
 {"timestamp":0,"hash_ids":[1],"output_length":1}
 {"session_id":"<a> é","hash_ids":[1],"output_length":9}`
-	w, err := workload.LoadMooncake(strings.NewReader(trace), "t", workload.TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
+	w, err := workload.LoadMooncake(strings.NewReader(trace), "t",
+		workload.TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,8 @@ func TestColumns(t *testing.T) {
 	if got, ok := rows.Ints("trace_row"); !ok || !slices.Equal(got, []int64{1, 2, 3}) {
 		t.Errorf("got %v", got)
 	}
-	if got, ok := rows.Floats("first_admit_ms"); !ok || len(got) != 3 || got[0] != 1 || !math.IsNaN(got[1]) || got[2] != 20 {
+	if got, ok := rows.Floats("first_admit_ms"); !ok || len(got) != 3 || got[0] != 1 || !math.IsNaN(got[1]) ||
+		got[2] != 20 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -165,7 +167,8 @@ func TestAppendJSON(t *testing.T) {
 }
 
 func TestUUIDsDiffer(t *testing.T) {
-	for turn, want := range map[int32]string{0: "00000000-0000-4000-8000-000000000001", math.MaxInt32: "00000000-0000-4000-8000-000080000000"} {
+	for turn, want := range map[int32]string{0: "00000000-0000-4000-8000-000000000001",
+		math.MaxInt32: "00000000-0000-4000-8000-000080000000"} {
 		if got := requestUUID(turn); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

@@ -88,12 +88,15 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 		c.leave()
 	}
 	c.divideAll()
-	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used, copied: c.copied, lockstep: c.lockstep.sum, groups: c.groups.sum}
+	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(),
+		used: used, copied: c.copied, lockstep: c.lockstep.sum, groups: c.groups.sum}
 	s := &summary{}
 	for _, k := range keys {
 		switch {
-		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" || k.hosted && !used.HostTier ||
-			k.stored && !used.Storage || k.sized && (!used.HostTier || used.HostBlockBytes == 0) || k.ranked && !used.Ranks || k.grouped && !used.Groups:
+		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" ||
+			k.hosted && !used.HostTier ||
+			k.stored && !used.Storage || k.sized && (!used.HostTier || used.HostBlockBytes == 0) ||
+			k.ranked && !used.Ranks || k.grouped && !used.Groups:
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

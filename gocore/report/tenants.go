@@ -24,16 +24,17 @@ type Tenant struct {
 	P99TTFTMs  *float64 `json:"p99_ttft_ms"`
 	MeanE2EMs  *float64 `json:"mean_e2e_latency_ms"`
 
-	Goodput   *int `json:"goodput_completed_requests,omitempty"` // within all bounds; nil if none was given
-	Deadlines *int `json:"deadline_requests,omitempty"`          // that have a deadline; nil if none of any tenant has one
-	InTime    *int `json:"deadline_met_requests,omitempty"`      // whose first token was there by then
+	Goodput *int `json:"goodput_completed_requests,omitempty"` // within all bounds; nil if none was given
+	// that have a deadline; nil if none of any tenant has one
+	Deadlines *int `json:"deadline_requests,omitempty"`
+	InTime    *int `json:"deadline_met_requests,omitempty"` // whose first token was there by then
 }
 
 // Tenants is the report of tenants.
 type Tenants struct {
 	Tenants []Tenant `json:"tenants"` // by name
-	// Jain is the Jain index of the tokens served to tenants: 1 if all got as many, 1 divided by their number if one got
-	// all.
+	// Jain is the Jain index of the tokens served to tenants: 1 if all got as many, 1 divided by their number if one
+	// got all.
 	Jain float64 `json:"tenant_jain_index"`
 }
 
@@ -57,7 +58,8 @@ func (c *Collector) ByTenant(of func(engine.RequestID) (tenant string, deadlineM
 		if !known {
 			place = len(found)
 			places[name] = place
-			found, times, counts = append(found, Tenant{Name: name}), append(times, latencies{}), append(counts, count{})
+			found, times, counts = append(found, Tenant{Name: name}), append(times, latencies{}),
+				append(counts, count{})
 		}
 		t, n := &found[place], &counts[place]
 		t.Requests++

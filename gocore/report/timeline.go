@@ -20,7 +20,8 @@ const stretchPasses = 512
 
 type stretch struct {
 	endsMs [stretchPasses]float64
-	// change is by how much the number of requests with a gap that ends with a pass differs from that of the pass before.
+	// change is by how much the number of requests with a gap that ends with a pass differs from that of the pass
+	// before.
 	change [stretchPasses]int32
 	open   int32 // runs of requests that have begun in these passes and are not counted, if passes are folded
 }

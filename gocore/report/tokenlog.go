@@ -61,14 +61,16 @@ func (l *tokenLog) runs(id engine.RequestID, earlier []placedRun, r *record) {
 // single keeps a token that came by itself.
 func (l *tokenLog) single(t engine.TokenRun, worker int32, ms float64) {
 	if l != nil {
-		l.pieces[t.ID] = append(l.pieces[t.ID], piece{kind: ofSingle, placedRun: placedRun{run{index: int32(t.Index)}, worker}, atMs: ms})
+		l.pieces[t.ID] = append(l.pieces[t.ID],
+			piece{kind: ofSingle, placedRun: placedRun{run{index: int32(t.Index)}, worker}, atMs: ms})
 	}
 }
 
 // burst keeps tokens that came beside one of a run.
 func (l *tokenLog) burst(id engine.RequestID, tokens int, worker int32, ms float64) {
 	if l != nil {
-		l.pieces[id] = append(l.pieces[id], piece{kind: ofBurst, placedRun: placedRun{worker: worker}, atMs: ms, tokens: int64(tokens)})
+		l.pieces[id] = append(l.pieces[id],
+			piece{kind: ofBurst, placedRun: placedRun{worker: worker}, atMs: ms, tokens: int64(tokens)})
 	}
 }
 
@@ -93,7 +95,8 @@ func (c *Collector) Tokens(tell func(Tokens)) {
 		if p.kind == ofRun {
 			passes[p.worker].lost.add(p.pass, p.last)
 		} else {
-			tell(Tokens{Worker: int(p.worker), AtMs: p.atMs, N: max(1, p.tokens), GapMs: math.NaN(), TTFTMs: math.NaN(), Lost: true})
+			tell(Tokens{Worker: int(p.worker), AtMs: p.atMs, N: max(1, p.tokens), GapMs: math.NaN(), TTFTMs: math.NaN(),
+				Lost: true})
 		}
 	}
 	for i := range passes {

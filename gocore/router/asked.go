@@ -13,8 +13,8 @@ import (
 type Decider interface {
 	// Begin is called once, before the first decision.
 	Begin(Pool) (Wishes, error)
-	// Decide answers a question. What it is given is valid during the call only. With an error, ID of the verdict is the
-	// request at which the rule has failed, negative for none.
+	// Decide answers a question. What it is given is valid during the call only. With an error, ID of the verdict is
+	// the request at which the rule has failed, negative for none.
 	Decide(*Question) (Verdict, error)
 }
 
@@ -44,8 +44,8 @@ type Question struct {
 	// Cached is how many leading blocks of the prompt of New workers have cached, by place; those without any are left
 	// out.
 	Cached []Cached
-	// Left is what has left its worker since the question before, Withdrawn the kept requests that are not to be decided
-	// any more.
+	// Left is what has left its worker since the question before, Withdrawn the kept requests that are not to be
+	// decided any more.
 	Left      []Left
 	Withdrawn []int32
 
@@ -261,7 +261,8 @@ func (a *Asked) decide(why Occasion, nowMs float64) ([]Admission, error) {
 // ask completes the question with what is known now.
 func (a *Asked) ask(why Occasion, nowMs float64) *Question {
 	q := &a.question
-	q.Stage, q.Replica, q.AtMs, q.Why, q.Left, q.Withdrawn, q.Workers = a.pool.Stage, a.number, nowMs, why, a.left, a.gone, nil
+	q.Stage, q.Replica, q.AtMs, q.Why, q.Left, q.Withdrawn, q.Workers = a.pool.Stage, a.number, nowMs, why, a.left,
+		a.gone, nil
 	if q.New != nil {
 		q.Cached = a.cached
 	}
@@ -302,7 +303,8 @@ func (a *Asked) carryOut(v Verdict, nowMs float64) error {
 	k, r := a.kv, h.request
 	blocks := r.PromptTokens / k.blockSize
 	a.admitted = append(a.admitted, Admission{
-		ID: r.ID, Worker: worker, OverlapBlocks: overlap, PromptBlocks: ceilDiv(r.PromptTokens, k.blockSize), WaitMs: nowMs - h.sinceMs,
+		ID: r.ID, Worker: worker, OverlapBlocks: overlap, PromptBlocks: ceilDiv(r.PromptTokens, k.blockSize),
+		WaitMs: nowMs - h.sinceMs,
 	})
 	a.requests[worker]++
 	at := place{worker: int32(worker), queued: a.pool.Stage != "decode"}
@@ -312,7 +314,8 @@ func (a *Asked) carryOut(v Verdict, nowMs float64) error {
 	a.places[r.ID] = at
 	k.stretches = appendStretches(k.stretches[:0], r.Prompt, blocks)
 	return k.tracker.add(booking{
-		id: r.ID, worker: int32(worker), prompt: r.Prompt, tokens: r.PromptTokens, uncached: r.PromptTokens - overlap*k.blockSize,
+		id: r.ID, worker: int32(worker), prompt: r.Prompt, tokens: r.PromptTokens,
+		uncached:  r.PromptTokens - overlap*k.blockSize,
 		stretches: k.stretches, blocks: blocks,
 	}, nowMs)
 }

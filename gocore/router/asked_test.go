@@ -81,17 +81,20 @@ func TestAsked(t *testing.T) {
 
 // TestAskedRefusesWrongVerdicts: the rule is outside of the program, so nothing it says is taken for granted.
 func TestAskedRefusesWrongVerdicts(t *testing.T) {
-	for _, v := range []Verdict{{Decided: true, ID: 9, Place: 0}, {Decided: true, ID: 1, Place: 2}, {Decided: true, ID: 1, Place: -2}} {
-		a := NewAsked(Options{Workers: 2, BlockSize: 4, Blocks: 100, Decider: &scripted{decide: func(*Question) (Verdict, error) { return v, nil }}})
+	for _, v := range []Verdict{{Decided: true, ID: 9, Place: 0}, {Decided: true, ID: 1, Place: 2},
+		{Decided: true, ID: 1, Place: -2}} {
+		a := NewAsked(Options{Workers: 2, BlockSize: 4, Blocks: 100,
+			Decider: &scripted{decide: func(*Question) (Verdict, error) { return v, nil }}})
 		_, err := a.Submit(Request{ID: 1, Prompt: twoBlocks(0), PromptTokens: 8}, 0)
 		var failed *DecisionError
 		if !errors.As(err, &failed) {
 			t.Errorf("%+v: %v", v, err)
 		}
 	}
-	a := NewAsked(Options{Workers: 2, BlockSize: 4, Stage: "decode", Decider: &scripted{decide: func(*Question) (Verdict, error) {
-		return Verdict{Decided: true, ID: 1, Place: Refused}, nil
-	}}})
+	a := NewAsked(Options{Workers: 2, BlockSize: 4, Stage: "decode",
+		Decider: &scripted{decide: func(*Question) (Verdict, error) {
+			return Verdict{Decided: true, ID: 1, Place: Refused}, nil
+		}}})
 	if _, err := a.Submit(Request{ID: 1, Prompt: twoBlocks(0), PromptTokens: 8}, 0); err == nil {
 		t.Error("a router of decode workers may refuse")
 	}

@@ -85,7 +85,8 @@ func BenchmarkDecision(b *testing.B) {
 						mustAdmit(b, k.Free)(old, float64(id))
 					}
 					active[slot] = conversation(active[slot], n)
-					if _, err := k.Submit(Request{ID: id, Prompt: active[slot], PromptTokens: 64*benchBlocks + 1}, float64(id)); err != nil {
+					if _, err := k.Submit(Request{ID: id, Prompt: active[slot], PromptTokens: 64*benchBlocks + 1},
+						float64(id)); err != nil {
 						b.Fatal(err)
 					}
 					mustAdmit(b, k.PrefillCompleted)(id, float64(id))
@@ -138,12 +139,14 @@ func BenchmarkApply(b *testing.B) {
 // TestSteadyState makes sure that a router at work does not allocate.
 func TestSteadyState(t *testing.T) {
 	k := warmRouter(8, 10_000)
-	events := []kvcache.Event{{Blocks: make([]kvcache.BlockID, benchConversation)}, {Kind: kvcache.Removed, Blocks: make([]kvcache.BlockID, benchConversation)}}
+	events := []kvcache.Event{{Blocks: make([]kvcache.BlockID, benchConversation)},
+		{Kind: kvcache.Removed, Blocks: make([]kvcache.BlockID, benchConversation)}}
 	var prompt kvcache.Prompt
 	n := int32(0)
 	work := func() {
 		prompt = conversation(prompt, int(n)%1000)
-		if _, err := k.Submit(Request{ID: n, Prompt: prompt, PromptTokens: 64*benchBlocks + 1}, float64(n)); err != nil {
+		if _, err := k.Submit(Request{ID: n, Prompt: prompt, PromptTokens: 64*benchBlocks + 1},
+			float64(n)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range benchConversation {

@@ -16,8 +16,8 @@ type Config struct {
 	// OverlapCredit is how much of a cached block is taken off the prefill cost, from 0 to 1. With a decay above 0 a
 	// worker gets less credit the more prefill load it has beyond the least loaded one.
 	OverlapCredit, OverlapCreditDecay float64
-	// HostCredit and SharedCredit are how much a block counts, compared with a cached one, that only the host of a worker
-	// has, or only a store that all workers share.
+	// HostCredit and SharedCredit are how much a block counts, compared with a cached one, that only the host of a
+	// worker has, or only a store that all workers share.
 	HostCredit, SharedCredit float64
 	// PrefillLoadScale weighs prefill cost against decode cost.
 	PrefillLoadScale float64
@@ -30,8 +30,8 @@ type Config struct {
 	// EstimatePrefill wants Options.Estimate, so that prefill cost shrinks while a prompt is computed.
 	EstimatePrefill bool
 
-	// Queueing holds requests back while all workers have more prefill load than QueueThreshold times the tokens that one
-	// pass can compute.
+	// Queueing holds requests back while all workers have more prefill load than QueueThreshold times the tokens that
+	// one pass can compute.
 	Queueing       bool
 	QueueThreshold float64
 	QueuePolicy    QueuePolicy
@@ -68,7 +68,8 @@ const (
 	WFQ
 )
 
-var queuePolicyNames = []string{FCFS: "fcfs", LCFS: "lcfs", WSPT: "wspt", ByPriority: "priority", EDF: "edf", WFQ: "wfq"}
+var queuePolicyNames = []string{FCFS: "fcfs", LCFS: "lcfs", WSPT: "wspt", ByPriority: "priority", EDF: "edf",
+	WFQ: "wfq"}
 
 // String returns the name users write.
 func (p QueuePolicy) String() string { return queuePolicyNames[p] }
@@ -202,7 +203,8 @@ func check(o *strictjson.Object) error {
 	}
 	if text := o.Text("router_tenant_weights"); text != "" {
 		if _, ok := parseWeights(text); !ok {
-			return &strictjson.FieldError{Field: "router_tenant_weights", Got: o.Shown("router_tenant_weights"), Want: "tenants with weights above 0, such as gold=3,free=1"}
+			return &strictjson.FieldError{Field: "router_tenant_weights", Got: o.Shown("router_tenant_weights"),
+				Want: "tenants with weights above 0, such as gold=3,free=1"}
 		}
 	}
 	return strictjson.Join(notBuiltErrors(o))

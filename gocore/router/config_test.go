@@ -28,16 +28,19 @@ func TestParseConfig(t *testing.T) {
 		{`{"overlap_score_credit": 0, "overlap_score_credit_decay": 2, "prefill_load_scale": 3, "router_temperature": 1e-3}`, func(c *Config) {
 			c.OverlapCredit, c.OverlapCreditDecay, c.PrefillLoadScale, c.Temperature = 0, 2, 3, 1e-3
 		}},
-		{`{"router_track_active_blocks": false, "router_assume_kv_reuse": false, "router_track_prefill_tokens": false}`, func(c *Config) {
-			c.TrackActiveBlocks, c.AssumeKVReuse, c.TrackPrefillTokens = false, false, false
-		}},
-		{`{"router_queue_threshold": 0, "router_queue_policy": "lcfs"}`, func(c *Config) { c.QueueThreshold, c.QueuePolicy = 0, LCFS }},
+		{`{"router_track_active_blocks": false, "router_assume_kv_reuse": false, "router_track_prefill_tokens": false}`,
+			func(c *Config) {
+				c.TrackActiveBlocks, c.AssumeKVReuse, c.TrackPrefillTokens = false, false, false
+			}},
+		{`{"router_queue_threshold": 0, "router_queue_policy": "lcfs"}`,
+			func(c *Config) { c.QueueThreshold, c.QueuePolicy = 0, LCFS }},
 		{`{"router_queue_threshold": null, "router_queue_policy": "wspt"}`, func(c *Config) {
 			c.Queueing, c.QueueThreshold, c.QueuePolicy = false, 0, WSPT
 		}},
 		{`{"router_seed": 18446744073709551615}`, func(c *Config) { c.Seed, c.Seeded = math.MaxUint64, true }},
 		{`{"router_seed": 0}`, func(c *Config) { c.Seeded = true }},
-		{`{"host_cache_hit_weight": 0.5, "shared_cache_multiplier": 0.25}`, func(c *Config) { c.HostCredit, c.SharedCredit = 0.5, 0.25 }},
+		{`{"host_cache_hit_weight": 0.5, "shared_cache_multiplier": 0.25}`,
+			func(c *Config) { c.HostCredit, c.SharedCredit = 0.5, 0.25 }},
 	}
 	for _, test := range tests {
 		want := defaults
@@ -78,7 +81,8 @@ func TestWeight(t *testing.T) {
 		if err != nil || [2]float64{c.PrefillLoadScale, c.OverlapCredit} != want {
 			t.Errorf("%s: got %+v, error %v", in, c, err)
 		}
-		if !slices.Equal(warnings, []string{"router_config: overlap_score_weight is deprecated, use prefill_load_scale"}) {
+		if !slices.Equal(warnings, []string{"router_config: overlap_score_weight is deprecated, use " +
+			"prefill_load_scale"}) {
 			t.Errorf("%s: warnings %q", in, warnings)
 		}
 	}
@@ -90,7 +94,8 @@ func TestConfigWarnings(t *testing.T) {
 		want []string
 	}{
 		{`{"use_kv_events": false}`, []string{"router_config: use_kv_events has no effect on offline replay"}},
-		{`{"use_kv_events": true, "router_event_threads": 4, "router_ttl_secs": 120, "shared_cache_type": "none"}`, nil},
+		{`{"use_kv_events": true, "router_event_threads": 4, "router_ttl_secs": 120, "shared_cache_type": "none"}`,
+			nil},
 		{`{"shared_cache_type": "hicache", "shared_cache_multiplier": 1, "router_replica_sync": true, "router_track_output_blocks": true,
 			"router_event_threads": 1, "host_cache_hit_weight": 0, "router_predicted_ttl_secs": 0}`,
 			[]string{"router_config: router_replica_sync, router_track_output_blocks, router_event_threads, " +
@@ -100,7 +105,8 @@ func TestConfigWarnings(t *testing.T) {
 			"router_config: serve_indexer has no effect on offline replay",
 			"router_config: router_max_tree_size is deprecated and without effect"}},
 		{`{"router_prune_target_ratio": 0.8, "router_enable_cache_control": false}`,
-			[]string{"router_config: router_prune_target_ratio, router_enable_cache_control are deprecated and without effect"}},
+			[]string{"router_config: router_prune_target_ratio, router_enable_cache_control are deprecated and " +
+				"without effect"}},
 	}
 	for _, test := range tests {
 		_, warnings, err := ParseConfig(test.in)
@@ -120,25 +126,32 @@ func TestConfigRefused(t *testing.T) {
 		{`{"router_temperature": null}`, `router_temperature: got null, want a finite number >= 0`},
 		{`{"router_temperature": -0.1}`, `router_temperature: got -0.1, want a finite number >= 0`},
 		{`{"use_kv_events": 1}`, `use_kv_events: got 1, want true or false`},
-		{`{"overlap_score_credit": 1.5}`, `overlap_score_credit: got 1.5, want a finite number from 0 to 1 (use prefill_load_scale for more weight)`},
+		{`{"overlap_score_credit": 1.5}`,
+			`overlap_score_credit: got 1.5, want a finite number from 0 to 1 (use prefill_load_scale for more weight)`},
 		{`{"overlap_score_credit": -1, "overlap_score_weight": -1}`,
 			`overlap_score_weight: got -1, want a finite number >= 0; overlap_score_credit: got -1, want a finite number from 0 to 1`},
 		{`{"overlap_score_credit_decay": -1}`, `overlap_score_credit_decay: got -1, want a finite number >= 0`},
 		{`{"prefill_load_scale": "1"}`, `prefill_load_scale: got "1", want a finite number >= 0`},
 		{`{"router_queue_threshold": -1}`, `router_queue_threshold: got -1, want a finite number >= 0`},
-		{`{"router_queue_policy": "FCFS"}`, `router_queue_policy: got "FCFS", want one of fcfs, lcfs, wspt, priority, edf, wfq`},
+		{`{"router_queue_policy": "FCFS"}`,
+			`router_queue_policy: got "FCFS", want one of fcfs, lcfs, wspt, priority, edf, wfq`},
 		{`{"router_prefill_load_model": "AIC"}`, `router_prefill_load_model: got "AIC", want one of none, aic, ais`},
 		{`{"router_event_threads": 0}`, `router_event_threads: got 0, want an integer from 1 to 4294967295`},
 		{`{"router_snapshot_threshold": 0}`, `router_snapshot_threshold: got 0, want an integer from 1 to 4294967295`},
 		{`{"host_cache_hit_weight": 2}`, `host_cache_hit_weight: got 2, want a finite number from 0 to 1`},
 		{`{"router_seed": -1}`, `router_seed: got -1, want an integer from 0 to 18446744073709551615`},
-		{`{"durable_kv_events": true, "use_kv_events": false}`, `durable_kv_events: got true, want use_kv_events true as well`},
+		{`{"durable_kv_events": true, "use_kv_events": false}`,
+			`durable_kv_events: got true, want use_kv_events true as well`},
 		{`{"router_track_output_blocks": true, "router_track_active_blocks": false}`,
 			`router_track_output_blocks: got true, want router_track_active_blocks true as well`},
-		{`{"router_predicted_ttl_secs": 0, "use_kv_events": false}`, `router_predicted_ttl_secs: got 0, want use_kv_events true as well`},
-		{`{"serve_indexer": true, "use_remote_indexer": true}`, `serve_indexer: got true, want use_remote_indexer false`},
-		{`{"serve_indexer": true, "overlap_score_credit": 0}`, `serve_indexer: got true, want an overlap_score_credit above 0`},
-		{`{"serve_indexer": true, "overlap_score_weight": 0}`, `serve_indexer: got true, want an overlap_score_credit above 0`},
+		{`{"router_predicted_ttl_secs": 0, "use_kv_events": false}`,
+			`router_predicted_ttl_secs: got 0, want use_kv_events true as well`},
+		{`{"serve_indexer": true, "use_remote_indexer": true}`,
+			`serve_indexer: got true, want use_remote_indexer false`},
+		{`{"serve_indexer": true, "overlap_score_credit": 0}`,
+			`serve_indexer: got true, want an overlap_score_credit above 0`},
+		{`{"serve_indexer": true, "overlap_score_weight": 0}`,
+			`serve_indexer: got true, want an overlap_score_credit above 0`},
 		{`{"router_prefill_load_model": "aic", "router_track_prefill_tokens": false}`,
 			`router_prefill_load_model: got "aic", want router_track_prefill_tokens true as well`},
 		{`{"router_prefill_load_model": "aic", "router_policy_config": "p.yaml"}`,
@@ -213,9 +226,12 @@ func TestParseQueuePolicy(t *testing.T) {
 // for configurations that do not survive being written down and read again.
 func FuzzParseConfig(f *testing.F) {
 	for _, seed := range []string{
-		``, `{}`, `[]`, `{"router_seed":18446744073709551615}`, `{"router_queue_threshold":null,"router_queue_policy":"wspt"}`,
-		`{"overlap_score_weight":0,"overlap_score_credit":1e-400}`, `{"overlap_score_credit":1e400}`, `{"router_temperature":-0.0}`,
-		`{"durable_kv_events":true}`, `{"router_max_tree_size":1,"use_kv_events":false}`, `{"router_policy_config":"\u2028\n"}`,
+		``, `{}`, `[]`, `{"router_seed":18446744073709551615}`,
+		`{"router_queue_threshold":null,"router_queue_policy":"wspt"}`,
+		`{"overlap_score_weight":0,"overlap_score_credit":1e-400}`, `{"overlap_score_credit":1e400}`,
+		`{"router_temperature":-0.0}`,
+		`{"durable_kv_events":true}`, `{"router_max_tree_size":1,"use_kv_events":false}`,
+		`{"router_policy_config":"\u2028\n"}`,
 		"{\"a\u2028b\":1}", `{"router_seed":1,"router_seed":2}`, `{"shared_cache_type":"hicache","serve_indexer":true}`,
 	} {
 		f.Add(seed)
@@ -242,12 +258,14 @@ func FuzzParseConfig(f *testing.F) {
 		if again, _, err := ParseConfig(string(whole)); err != nil || again != c {
 			t.Errorf("got %+v, filled in %s, read again %+v, error %v", c, whole, again, err)
 		}
-		for _, x := range []float64{c.OverlapCredit, c.OverlapCreditDecay, c.PrefillLoadScale, c.Temperature, c.QueueThreshold} {
+		for _, x := range []float64{c.OverlapCredit, c.OverlapCreditDecay, c.PrefillLoadScale, c.Temperature,
+			c.QueueThreshold} {
 			if !(x >= 0) || math.IsInf(x, 1) {
 				t.Errorf("accepted %+v", c)
 			}
 		}
-		if c.OverlapCredit > 1 || c.QueuePolicy > WFQ || !c.Queueing && c.QueueThreshold != 0 || !c.Seeded && c.Seed != 0 {
+		if c.OverlapCredit > 1 || c.QueuePolicy > WFQ || !c.Queueing && c.QueueThreshold != 0 ||
+			!c.Seeded && c.Seed != 0 {
 			t.Errorf("accepted %+v", c)
 		}
 		again, warnings, err := ParseConfig(writeConfig(t, c))

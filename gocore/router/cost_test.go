@@ -127,14 +127,16 @@ func TestPinAtTemperature(t *testing.T) {
 
 func TestBadCalls(t *testing.T) {
 	k := New(Options{Config: DefaultConfig(), Workers: 2, BlockSize: 64, MaxNumBatchedTokens: 8192, Rand: naiveRand(0)})
-	if _, err := k.Submit(Request{ID: 1}, 0); err == nil || err.Error() != "request 1 has 0 prompt tokens, want at least 1" {
+	if _, err := k.Submit(Request{ID: 1}, 0); err == nil ||
+		err.Error() != "request 1 has 0 prompt tokens, want at least 1" {
 		t.Errorf("no tokens: %v", err)
 	}
 	if _, err := k.Submit(Request{ID: 1, PromptTokens: 200, Prompt: benchPrompt(0, 2)}, 0); err == nil ||
 		err.Error() != "request 1 has 3 full blocks and ids for 2 of them" {
 		t.Errorf("too few ids: %v", err)
 	}
-	if _, err := k.PrefillCompleted(1, 0); err == nil || err.Error() != "the prefill of request 1 is done, but no such request is active" {
+	if _, err := k.PrefillCompleted(1, 0); err == nil ||
+		err.Error() != "the prefill of request 1 is done, but no such request is active" {
 		t.Errorf("unknown request: %v", err)
 	}
 	r := Request{ID: 1, PromptTokens: 64, Prompt: benchPrompt(0, 1)}

@@ -81,7 +81,8 @@ func (k *KV) choose(id int32, nowMs float64) (worker int, pinned bool, err error
 		if worker, pinned := k.pin(id); pinned {
 			place, there := k.placeOf(worker)
 			if there && !k.mayPin(place) {
-				return 0, true, &PinError{AtMs: nowMs, ID: id, Stage: k.stage, Worker: worker, Costs: append([]float64(nil), c.cost...)}
+				return 0, true, &PinError{AtMs: nowMs, ID: id, Stage: k.stage, Worker: worker,
+					Costs: append([]float64(nil), c.cost...)}
 			}
 			if there {
 				return place, true, nil

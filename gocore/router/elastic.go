@@ -7,8 +7,8 @@ import "slices"
 type Elastic interface {
 	Router
 
-	// SetWorkers tells which workers get requests from now on, by ascending id, and that these may have changed. Requests
-	// that waited in the router may be sent to them. The slice is copied.
+	// SetWorkers tells which workers get requests from now on, by ascending id, and that these may have changed.
+	// Requests that waited in the router may be sent to them. The slice is copied.
 	SetWorkers(active []int, nowMs float64) ([]Admission, error)
 
 	// Forget tells that a worker is gone, with everything it had cached. It has no request any more.
@@ -17,7 +17,8 @@ type Elastic interface {
 	// Waiting is the number of requests that wait in the router.
 	Waiting() int
 
-	// Queues tells that the router keeps requests back while no worker gets any. Others must not be given a request then.
+	// Queues tells that the router keeps requests back while no worker gets any. Others must not be given a request
+	// then.
 	Queues() bool
 }
 

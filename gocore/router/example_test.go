@@ -30,8 +30,8 @@ func show(admitted []router.Admission, err error) {
 	}
 }
 
-// The KV-aware router learns what workers have cached and which requests make progress. All prompts begin with the blocks 0
-// and 1, which worker 1 has cached:
+// The KV-aware router learns what workers have cached and which requests make progress. All prompts begin with the
+// blocks 0 and 1, which worker 1 has cached:
 //
 //   - Request 1 goes there.
 //   - Request 2 comes while worker 1 still computes the prompt of request 1. That costs more than a prefix hit saves.
@@ -73,7 +73,8 @@ func ExampleKV() {
 	// request 3 goes to worker 1
 }
 
-// Users choose a kind of router by the name of its mode. A factory of the mode then makes the router of each pool of workers.
+// Users choose a kind of router by the name of its mode. A factory of the mode then makes the router of each pool of
+// workers.
 func ExampleFindMode() {
 	mode, known := router.FindMode("kv_router")
 	if !known {
@@ -81,7 +82,8 @@ func ExampleFindMode() {
 		return
 	}
 	factory := mode.Factory(&router.Options{Config: router.DefaultConfig(), BlockSize: 64, MaxNumBatchedTokens: 8192})
-	fmt.Printf("reads a configuration: %v; wants cache events: %v\n", mode.Configured, factory.Make(4).Traits().Observes)
+	fmt.Printf("reads a configuration: %v; wants cache events: %v\n", mode.Configured,
+		factory.Make(4).Traits().Observes)
 	// Output:
 	// reads a configuration: true; wants cache events: true
 }

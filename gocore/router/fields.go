@@ -25,13 +25,15 @@ type field struct {
 	keywordOnly, mutable bool
 }
 
-// table holds every accepted key, in the order of the Python constructor. Null is allowed where it is the default. The types
-// and the docstring of the Python class and docs/reference/router.md are generated from it: go generate ./gocore/router.
+// table holds every accepted key, in the order of the Python constructor. Null is allowed where it is the default. The
+// types and the docstring of the Python class and docs/reference/router.md are generated from it: go generate
+// ./gocore/router.
 var table = []field{
 	row("overlap_score_weight", strictjson.Number{}, nil,
 		"Deprecated name of prefill_load_scale; 0 also sets overlap_score_credit to 0.").settable(),
 	row("host_cache_hit_weight", fraction, 0.75,
-		"Credit of blocks that a worker has in host memory only, 0 to 1, as far as its engine tells of them (host_cache)."),
+		"Credit of blocks that a worker has in host memory only, 0 to 1, as far as its engine tells of them "+
+			"(host_cache)."),
 	row("disk_cache_hit_weight", fraction, 0.25,
 		"Credit of blocks on disk, 0 to 1.").as(inert),
 	row("router_temperature", strictjson.Number{}, 0.0,
@@ -51,7 +53,8 @@ var table = []field{
 	row("router_track_prefill_tokens", strictjson.Bool{}, true,
 		"Whether the cost of a worker counts the prompt tokens that it has yet to compute."),
 	row("router_prefill_load_model", strictjson.Enum{Choices: []string{"none", "aic", "ais"}}, "none",
-		"``\"aic\"`` lets the prompt tokens that a worker computes shrink while it computes them, see AicPerfConfig; ``\"none\"`` takes them away at the first token."),
+		"``\"aic\"`` lets the prompt tokens that a worker computes shrink while it computes them, see AicPerfConfig; "+
+			"``\"none\"`` takes them away at the first token."),
 	row("router_snapshot_threshold", atLeastOne, 1_000_000,
 		"Events after which the state of the router is saved.").orNull().as(inert),
 	row("router_reset_states", strictjson.Bool{}, false,
@@ -59,11 +62,14 @@ var table = []field{
 	row("router_ttl_secs", strictjson.Number{}, 120.0,
 		"Seconds for which blocks count as cached without events.").as(inert),
 	row("router_queue_threshold", strictjson.Number{}, 16.0,
-		"Requests wait while every worker has more prompt tokens than this times its max_num_batched_tokens; None never waits.").orNull(),
+		"Requests wait while every worker has more prompt tokens than this times its max_num_batched_tokens; None "+
+			"never waits.").orNull(),
 	row("router_event_threads", atLeastOne, 4,
 		"Threads that read KV events.").as(inert),
 	row("router_queue_policy", strictjson.Enum{Choices: queuePolicyNames}, "fcfs",
-		"Order of the requests that wait in the router: ``\"fcfs\"``, ``\"lcfs\"`` or ``\"wspt\"``, short prompts first; not in Dynamo: ``\"priority\"``, ``\"edf\"``, earliest deadline first, or ``\"wfq\"``, tenants in turn by their weights."),
+		"Order of the requests that wait in the router: ``\"fcfs\"``, ``\"lcfs\"`` or ``\"wspt\"``, short prompts "+
+			"first; not in Dynamo: ``\"priority\"``, ``\"edf\"``, earliest deadline first, or ``\"wfq\"``, tenants "+
+			"in turn by their weights."),
 	row("use_remote_indexer", strictjson.Bool{}, false,
 		"Whether another process keeps the index of caches.").as(inert),
 	row("serve_indexer", strictjson.Bool{}, false,
@@ -78,7 +84,8 @@ var table = []field{
 	row("overlap_score_credit", fraction, 1.0,
 		"How much of a cached block is taken off the cost of a prompt, 0 to 1.").byKeyword().settable(),
 	row("overlap_score_credit_decay", strictjson.Number{}, 0.0,
-		"Above 0, workers with more prompt tokens to compute get less credit; 0 gives all the same.").byKeyword().settable(),
+		"Above 0, workers with more prompt tokens to compute get less credit; 0 gives all the same.").byKeyword().
+		settable(),
 	row("prefill_load_scale", strictjson.Number{}, 1.0,
 		"Weight of prompt tokens to compute, against the blocks in use.").byKeyword().settable(),
 	row("router_policy_config", strictjson.Text{Path: true}, nil,
@@ -89,9 +96,11 @@ var table = []field{
 	row("router_seed", strictjson.Integer{Max: math.MaxUint64}, nil,
 		"Decides ties between workers; the seed of the run if None.").byKeyword(),
 	row("router_tenant_weights", strictjson.Text{}, nil,
-		"Weights of tenants with router_queue_policy ``\"wfq\"``, such as ``\"gold=3,free=1\"``; 1 for others.").byKeyword(),
+		"Weights of tenants with router_queue_policy ``\"wfq\"``, such as ``\"gold=3,free=1\"``; 1 for others.").
+		byKeyword(),
 	row("metrics_interval_ms", strictjson.Number{MinOpen: true}, nil,
-		"Milliseconds between two looks at the loads of workers, by which it decides; None counts each request at once. Not in Dynamo.").byKeyword(),
+		"Milliseconds between two looks at the loads of workers, by which it decides; None counts each request at "+
+			"once. Not in Dynamo.").byKeyword(),
 	row("router_replicas", strictjson.Integer{Min: 1, Max: 4096}, 1,
 		"Routers that get requests in turn, each of which knows only its own; all hear of the same caches. Not in Dynamo.").byKeyword(),
 	row("router_max_tree_size", strictjson.Integer{}, nil,

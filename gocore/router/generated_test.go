@@ -17,7 +17,8 @@ func tableRows() []fieldtable.Row {
 		if r.Name == "overlap_score_credit" {
 			r.Want += moreWeight
 		}
-		r.Works = map[use]string{inert: "live routers only", notBuilt: "nothing yet", retired: "nothing any longer"}[f.use]
+		r.Works = map[use]string{inert: "live routers only", notBuilt: "nothing yet",
+			retired: "nothing any longer"}[f.use]
 		rows[i] = r
 	}
 	return rows
@@ -46,8 +47,10 @@ from typing import Literal, TypeAlias, TypedDict
 
 // TestGeneratedTypes keeps Python's types and the docstring of KvRouterConfig.
 func TestGeneratedTypes(t *testing.T) {
-	fieldtable.Keep(t, "../../python/dynamo/_shell/router_fields.py", moduleHead+fieldtable.Literals(tableRows())+fieldtable.TypedDict("RouterFields",
-		"The keywords of KvRouterConfig and their types, also for a dict in its place: see help(KvRouterConfig).", tableRows()))
+	fieldtable.Keep(t, "../../python/dynamo/_shell/router_fields.py",
+		moduleHead+fieldtable.Literals(tableRows())+fieldtable.TypedDict("RouterFields",
+			"The keywords of KvRouterConfig and their types, also for a dict in its place: see help(KvRouterConfig).",
+			tableRows()))
 	fieldtable.KeepArgs(t, "../../python/dynamo/_shell/router.py", "KvRouterConfig", tableRows())
 }
 

@@ -260,7 +260,8 @@ func (k *KV) decide(r Request, overlaps, shared []match, waitMs, nowMs float64) 
 	}
 	if k.log != nil {
 		tied := k.candidates.tied
-		d := Decision{AtMs: nowMs, ID: r.ID, Stage: k.stage, Chosen: k.workerAt(worker), Tied: tied, Pinned: pinned, WaitMs: waitMs}
+		d := Decision{AtMs: nowMs, ID: r.ID, Stage: k.stage, Chosen: k.workerAt(worker), Tied: tied, Pinned: pinned,
+			WaitMs: waitMs}
 		k.report(d, newBlocks)
 	}
 	return worker, nil

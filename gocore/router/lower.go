@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// lowerTiers knows what workers have below the device, and what a store has that all of them share. As Dynamo's routers do, a
-// decision counts each leading block behind those on the device like a part of a cached one:
+// lowerTiers knows what workers have below the device, and what a store has that all of them share. As Dynamo's routers
+// do, a decision counts each leading block behind those on the device like a part of a cached one:
 //
 //	device    a b c                 3
 //	host      a b c d e             2 more, HostCredit each
@@ -86,7 +86,8 @@ func (k *KV) gatherStores() {
 	}
 }
 
-// storeOf returns how many leading blocks of the prompt at hand a worker at a place among the candidates can get from a store.
+// storeOf returns how many leading blocks of the prompt at hand a worker at a place among the candidates can get from a
+// store.
 func (k *KV) storeOf(place int) int32 { return k.lower.stores[k.lower.node(k.workerAt(place))] }
 
 // lowerTokens returns the tokens that a worker is taken not to compute because of what it has below the device.

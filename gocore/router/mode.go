@@ -17,14 +17,14 @@ type Mode struct {
 
 	// Doc says in a phrase which worker gets a request, for tables.
 	Doc string
-	// Settings are the keys that the router configuration of this mode has; nil for a mode that is Configured or has none.
-	// New finds their values in Options.Settings.
+	// Settings are the keys that the router configuration of this mode has; nil for a mode that is Configured or has
+	// none. New finds their values in Options.Settings.
 	Settings []strictjson.Field
-	// Asks tells that decisions come from outside of the program, through Options.Decider. Such a mode is not among those
-	// that users ask for by name.
+	// Asks tells that decisions come from outside of the program, through Options.Decider. Such a mode is not among
+	// those that users ask for by name.
 	Asks bool
-	// Hears tells that New, which does not look at Options.Config, makes a router that learns of cache events and goes by
-	// priorities.
+	// Hears tells that New, which does not look at Options.Config, makes a router that learns of cache events and goes
+	// by priorities.
 	Hears bool
 	// Draws tells that New draws random numbers, so that the seed matters.
 	Draws bool

@@ -205,7 +205,8 @@ func (n *naive) dispatch(w *naiveWaiting, nowMs float64) naiveDecision {
 	}
 	var costs []float64
 	for worker := range n.Workers {
-		c := Candidate{Worker: worker, OverlapBlocks: w.overlap[worker], PrefillTokens: int64(n.prefillTokens(worker, nowMs))}
+		c := Candidate{Worker: worker, OverlapBlocks: w.overlap[worker],
+			PrefillTokens: int64(n.prefillTokens(worker, nowMs))}
 		held := n.held(worker)
 		c.ActiveBlocks = int64(len(held))
 		c.NewBlocks = len(tracked)

@@ -8,8 +8,8 @@ type PollClock struct {
 	nextMs  float64
 }
 
-// Due reports whether there was a poll since the last call. All polls in between have seen the same if it is called before anything
-// changes.
+// Due reports whether there was a poll since the last call. All polls in between have seen the same if it is called
+// before anything changes.
 func (c *PollClock) Due(nowMs float64) bool {
 	if nowMs < c.nextMs {
 		return false

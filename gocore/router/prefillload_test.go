@@ -15,9 +15,12 @@ import (
 // each with its time in ms.
 func TestPrefillDecay(t *testing.T) {
 	tests := []struct{ name, steps string }{
-		{"the front prompt shrinks, and its pace spills over", `0 a 100/10; 2 b 60/6; 2 = 140; 3.33 = 127; 5 = 110; 9.999 = 61; 10 = 60; 12 = 40; 16 = 0`},
-		{"the next prompt starts when the front one is done", `0 a 100/10; 2 b 60/6; 8 done a; 8 = 60; 9 = 50; 11 = 30; 14 = 0`},
-		{"a prompt that overtakes gives its time back", `0 a 100/10; 0 b 60/6; 8 done b; 8 = 80; 9 = 70; 12 = 40; 16 = 0`},
+		{"the front prompt shrinks, and its pace spills over",
+			`0 a 100/10; 2 b 60/6; 2 = 140; 3.33 = 127; 5 = 110; 9.999 = 61; 10 = 60; 12 = 40; 16 = 0`},
+		{"the next prompt starts when the front one is done",
+			`0 a 100/10; 2 b 60/6; 8 done a; 8 = 60; 9 = 50; 11 = 30; 14 = 0`},
+		{"a prompt that overtakes gives its time back",
+			`0 a 100/10; 0 b 60/6; 8 done b; 8 = 80; 9 = 70; 12 = 40; 16 = 0`},
 		{"but no more than has passed", `0 a 100/10; 0 b 60/3; 2 done b; 2 = 100; 3 = 90; 7 = 50; 12 = 0`},
 		{"behind the front one, a duration is unknown", `0 a 100/10; 0 b 60/-; 3.33 = 127; 5 = 110; 10 = 60; 15 = 60`},
 		{"that of the front one is unknown", `0 a 100/-; 0 b 60/6; 0 = 160; 5 = 160; 100 = 160`},

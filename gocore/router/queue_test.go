@@ -155,7 +155,8 @@ func BenchmarkQueuePolicies(b *testing.B) {
 			id := int32(0)
 			push := func() {
 				q.push(Request{
-					ID: id, Tenant: tenants[rng.IntN(4)], PromptTokens: 1 + rng.IntN(8192), Priority: int64(rng.IntN(5)), DeadlineMs: float64(id) + rng.Float64()*5000,
+					ID: id, Tenant: tenants[rng.IntN(4)], PromptTokens: 1 + rng.IntN(8192),
+					Priority: int64(rng.IntN(5)), DeadlineMs: float64(id) + rng.Float64()*5000,
 				}, nil, 0, float64(id))
 				id = (id + 1) % (1 << 30)
 			}

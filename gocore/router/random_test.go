@@ -36,7 +36,8 @@ func TestRandomScripts(t *testing.T) {
 	}
 	t.Logf("reached: %v", seen)
 	for _, what := range []string{
-		"admitted at once", "queued", "drained", "drained several", "waited", "strict priority", "credit", "two workers with credit",
+		"admitted at once", "queued", "drained", "drained several", "waited", "strict priority", "credit",
+		"two workers with credit",
 		"shared blocks", "tie", "sampled", "pinned", "cancelled", "cancelled in the queue", "unknown removal",
 		"unknown prefill", "unknown free", "prompt without a full block", "fully cached", "decayed prefill",
 		"cached up to the end of a run",

@@ -21,8 +21,10 @@ const fewWorkers = 16
 // rankable reports whether decisions can be made by a ranking: they follow from costs alone, which are exact.
 func (o *Options) rankable() bool {
 	c := &o.Config
-	return o.Workers > fewWorkers && !o.LowerTiers && o.Log == nil && o.Pin == nil && o.Estimate == nil && c.Temperature == 0 &&
-		c.PrefillLoadScale == 1 && c.OverlapCreditDecay == 0 && c.OverlapCredit >= 0 && bits.OnesCount(uint(o.BlockSize)) == 1
+	return o.Workers > fewWorkers && !o.LowerTiers && o.Log == nil && o.Pin == nil && o.Estimate == nil &&
+		c.Temperature == 0 &&
+		c.PrefillLoadScale == 1 && c.OverlapCreditDecay == 0 && c.OverlapCredit >= 0 &&
+		bits.OnesCount(uint(o.BlockSize)) == 1
 }
 
 // rank notes that the load of a worker has changed.

@@ -132,13 +132,15 @@ func BenchmarkLoadDecision(b *testing.B) {
 	for _, workers := range []int{4, 64, 1024, 4096} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			k := New(Options{
-				Config: DefaultConfig(), Workers: workers, BlockSize: 64, MaxNumBatchedTokens: math.MaxInt, Rand: naiveRand(0),
+				Config: DefaultConfig(), Workers: workers, BlockSize: 64, MaxNumBatchedTokens: math.MaxInt,
+				Rand: naiveRand(0),
 			})
 			p := kvcache.Prompt{Segments: []uint32{0}, PerSegment: 32}
 			b.ReportAllocs()
 			for id := int32(0); b.Loop(); id++ {
 				p.Segments[0] = uint32(id)
-				request := Request{ID: id, Prompt: kvcache.Prompt{Segments: slices.Clone(p.Segments), PerSegment: 32}, PromptTokens: 2048}
+				request := Request{ID: id, Prompt: kvcache.Prompt{Segments: slices.Clone(p.Segments), PerSegment: 32},
+					PromptTokens: 2048}
 				if _, err := k.Submit(request, float64(id)); err != nil {
 					b.Fatal(err)
 				}

@@ -12,8 +12,8 @@ type Router interface {
 	// Traits tells what the loop has to know of the router. They never change.
 	Traits() Traits
 
-	// Submit routes a request: of prefill workers when its prompt is to be computed, of decode workers when room is needed
-	// for it.
+	// Submit routes a request: of prefill workers when its prompt is to be computed, of decode workers when room is
+	// needed for it.
 	Submit(r Request, nowMs float64) ([]Admission, error)
 
 	// PrefillCompleted tells that the prompt of a request has been computed, and that more of its tokens are to come.
@@ -28,17 +28,18 @@ type Router interface {
 	// twice, or for a request that was never submitted.
 	Cancel(id int32, nowMs float64) ([]Admission, error)
 
-	// Apply tells what a worker has stored in its cache and removed from it. Routers of decode workers are not told, nor
-	// are those that do not observe.
+	// Apply tells what a worker has stored in its cache and removed from it. Routers of decode workers are not told,
+	// nor are those that do not observe.
 	Apply(worker int, events []kvcache.Event)
 }
 
 // Traits are what a loop has to know of a router besides its answers.
 type Traits struct {
-	// Observes tells that the router wants to learn of cache events and completed prompts. Engines report these only then.
+	// Observes tells that the router wants to learn of cache events and completed prompts. Engines report these only
+	// then.
 	Observes bool
-	// InTurn tells that request number n, from 0, always goes to worker n modulo the number of workers, at once. Workers
-	// may then be simulated one after the other.
+	// InTurn tells that request number n, from 0, always goes to worker n modulo the number of workers, at once.
+	// Workers may then be simulated one after the other.
 	InTurn bool
 	// Keeps tells that the router may keep requests although workers are idle, or refuse them.
 	Keeps bool

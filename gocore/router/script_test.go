@@ -18,7 +18,8 @@ import (
 
 // TestScripts runs testdata/*.txt; see testdata/costs.txt for how to read them. -rewrite writes the results anew.
 func TestScripts(t *testing.T) {
-	scripttest.RunOnly(t, "testdata", "router", func(t *testing.T, d *datadriven.TestData) string { return newScript(t, d).run() })
+	scripttest.RunOnly(t, "testdata", "router",
+		func(t *testing.T, d *datadriven.TestData) string { return newScript(t, d).run() })
 }
 
 type script struct {

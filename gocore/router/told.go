@@ -25,8 +25,8 @@ import (
 // none, end the run: who answers knows why. So does the answer to "begin", which is no other then.
 type Told struct {
 	Ask func(question string) (answer string, err error)
-	// Of says whose router is asked if there are several: the last member of every question, "of". "begin" has "make" as
-	// well then: from what the router is made, and its settings.
+	// Of says whose router is asked if there are several: the last member of every question, "of". "begin" has "make"
+	// as well then: from what the router is made, and its settings.
 	Of             string
 	Make, Settings string
 
@@ -48,9 +48,11 @@ func (t *Told) Begin(pool Pool) (Wishes, error) {
 	if t.Ask == nil {
 		return Wishes{}, ErrTold
 	}
-	question := fmt.Appendf(nil, `{"router":%q,"why":"begin","workers":%d,"block_size":%d,"blocks":%d`, pool.Stage, pool.Workers, pool.BlockSize, pool.Blocks)
+	question := fmt.Appendf(nil, `{"router":%q,"why":"begin","workers":%d,"block_size":%d,"blocks":%d`, pool.Stage,
+		pool.Workers, pool.BlockSize, pool.Blocks)
 	if t.Of != "" {
-		question = append(appendText(append(appendText(append(question, `,"make":[`...), t.Make), ','), t.Settings), ']')
+		question = append(appendText(append(appendText(append(question, `,"make":[`...), t.Make), ','), t.Settings),
+			']')
 	}
 	answer, err := t.Ask(string(t.end(question)))
 	if err != nil {
@@ -67,7 +69,8 @@ func (t *Told) Begin(pool Pool) (Wishes, error) {
 	if err != nil {
 		return Wishes{}, err
 	}
-	return Wishes{TickMs: o.Float("tick_ms"), MetricsMs: o.Float("metrics_interval_ms"), Replicas: o.Int("router_replicas")}, nil
+	return Wishes{TickMs: o.Float("tick_ms"), MetricsMs: o.Float("metrics_interval_ms"),
+		Replicas: o.Int("router_replicas")}, nil
 }
 
 var occasions = [...]string{Arrived: "arrived", Freed: "freed", Ticked: "ticked", More: "more", Ended: "ended"}
@@ -96,7 +99,8 @@ func parseVerdict(answer string) (Verdict, error) {
 	}
 	id, wrongID := strconv.ParseInt(words[0], 10, 32)
 	place, wrongPlace := strconv.ParseInt(words[1], 10, 32)
-	return Verdict{Decided: true, ID: int32(id), Place: int(place), More: words[2] == "1"}, errors.Join(wrongID, wrongPlace)
+	return Verdict{Decided: true, ID: int32(id), Place: int(place), More: words[2] == "1"},
+		errors.Join(wrongID, wrongPlace)
 }
 
 func appendQuestion(dst []byte, q *Question) []byte {

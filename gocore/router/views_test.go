@@ -15,7 +15,8 @@ func newView(t *testing.T, text string) Elastic {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewKV(Options{Config: c, Workers: 3, BlockSize: 4, MaxNumBatchedTokens: 100, Rand: rand.New(rand.NewPCG(1, 2))})
+	return NewKV(Options{Config: c, Workers: 3, BlockSize: 4, MaxNumBatchedTokens: 100,
+		Rand: rand.New(rand.NewPCG(1, 2))})
 }
 
 // different returns a request that shares nothing with others.

@@ -1,5 +1,5 @@
-// Package scripttest runs the scripts of tests: files of commands with the results that they have to have. A script opens with
-// prose; the flag -rewrite of a test writes all results anew.
+// Package scripttest runs the scripts of tests: files of commands with the results that they have to have. A script
+// opens with prose; the flag -rewrite of a test writes all results anew.
 package scripttest
 
 import (

@@ -71,7 +71,8 @@ func (a addressSpec) find() addresses {
 	}
 	if isLoopback(a.listen) && !isLoopback(host) {
 		found.warnings = []string{fmt.Sprintf(
-			"%s: others are told to connect to %s, but listen_host %s accepts connections from this host only", a.variable, host, a.listen)}
+			"%s: others are told to connect to %s, but listen_host %s accepts connections from this host only",
+			a.variable, host, a.listen)}
 	}
 	return found
 }
@@ -85,7 +86,8 @@ func listenHost(o *strictjson.Object) (string, error) {
 	trial, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil || host == "" {
 		return "", &strictjson.FieldError{
-			Field: "listen_host", Got: o.Shown("listen_host"), Want: "an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them",
+			Field: "listen_host", Got: o.Shown("listen_host"),
+			Want: "an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them",
 		}
 	}
 	_ = trial.Close()

@@ -29,8 +29,8 @@ func aicArguments(o *strictjson.Object) map[string]any {
 	return arguments
 }
 
-// loadTiming finds out how long passes take, and how large the KV pool of a rank is if that follows from it. Each rank asks
-// by itself: it stands for one attention data-parallel rank.
+// loadTiming finds out how long passes take, and how large the KV pool of a rank is if that follows from it. Each rank
+// asks by itself: it stands for one attention data-parallel rank.
 func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 	const option = "engine arguments"
 	var words string
@@ -66,7 +66,8 @@ func sizeHost(args *engineargs.Args, opened *session.Session) error {
 	bytes, err := opened.KVBytes()
 	if err == nil && bytes <= 0 {
 		err = &strictjson.FieldError{
-			Field: "kv_bytes_per_token", Got: "nothing", Want: "the bytes of a token's KV, which the AIC SDK does not know of this model",
+			Field: "kv_bytes_per_token", Got: "nothing",
+			Want: "the bytes of a token's KV, which the AIC SDK does not know of this model",
 		}
 	}
 	if err != nil {

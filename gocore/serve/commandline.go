@@ -75,12 +75,14 @@ func addFile(description map[string]any, path string) error {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(content, &members); err != nil || members == nil {
-		return fmt.Errorf("config: got the file %q, want one with a JSON object; the command of the Python package reads YAML, too", path)
+		return fmt.Errorf("config: got the file %q, want one with a JSON object; the command of the Python package "+
+			"reads YAML, too", path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		opt, _, err := findOption("--" + strings.ReplaceAll(name, "_", "-"))
 		if err != nil || opt.Name == "config" {
-			return fmt.Errorf("config: %s: got %q, want names of options%s", path, name, meant(strings.ReplaceAll(name, "_", "-")))
+			return fmt.Errorf("config: %s: got %q, want names of options%s", path, name,
+				meant(strings.ReplaceAll(name, "_", "-")))
 		}
 		if _, given := description[opt.Name]; !given {
 			description[opt.Name] = inFile(members[name])

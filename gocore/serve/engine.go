@@ -29,7 +29,8 @@ func engineArguments(o *strictjson.Object) (args engineargs.Args, warnings []str
 			vain = append(vain, longest)
 		}
 		if len(vain) > 0 {
-			warnings = append(warnings, strings.Join(vain, ", ")+": no effect beside extra_engine_args, which replaces all of them")
+			warnings = append(warnings, strings.Join(vain,
+				", ")+": no effect beside extra_engine_args, which replaces all of them")
 		}
 	} else {
 		text, err = engineText(o, role)
@@ -45,11 +46,13 @@ func engineArguments(o *strictjson.Object) (args engineargs.Args, warnings []str
 		return args, nil, fmt.Errorf("%s: %w", source, err)
 	}
 	if role != "" && args.Role.String() != role {
-		return args, nil, fmt.Errorf("disaggregation_mode: got that of %s workers, but the file of extra_engine_args says worker_type %s; use one of them", role, args.Role)
+		return args, nil, fmt.Errorf("disaggregation_mode: got that of %s workers, but the file of extra_engine_args "+
+			"says worker_type %s; use one of them", role, args.Role)
 	}
 	if o.Bool("durable_kv_events") {
 		args.Live.LocalIndexer = false
-		warnings = append(warnings, "durable_kv_events is deprecated: KV events go to a stream of NATS JetStream, and only routers that read it hear of them")
+		warnings = append(warnings, "durable_kv_events is deprecated: KV events go to a stream of NATS JetStream, "+
+			"and only routers that read it hear of them")
 	}
 	return args, append(append(warnings, more...), vainOptions(o, args.Role)...), nil
 }
@@ -94,7 +97,8 @@ func fileText(o *strictjson.Object, role string) (string, error) {
 		return string(content), nil // the parser says what is wrong
 	}
 	added := map[string]any{}
-	if _, given := members["worker_type"]; !given && members["is_prefill"] == nil && members["is_decode"] == nil && role != "" {
+	if _, given := members["worker_type"]; !given && members["is_prefill"] == nil && members["is_decode"] == nil &&
+		role != "" {
 		added["worker_type"] = role
 	}
 	if isGiven(members["aic_backend"]) && !isGiven(members["aic_model_path"]) && o.Given("model_path") {

@@ -115,7 +115,8 @@ func (e environment) limits() (plane.Limits, error) {
 
 // device returns the kind of hardware in discovery records.
 func (e environment) device() string {
-	if cuda, set := e["CUDA_VISIBLE_DEVICES"]; set && slices.Contains([]string{"", "-1", "none", "void"}, strings.ToLower(strings.TrimSpace(cuda))) {
+	if cuda, set := e["CUDA_VISIBLE_DEVICES"]; set &&
+		slices.Contains([]string{"", "-1", "none", "void"}, strings.ToLower(strings.TrimSpace(cuda))) {
 		return "cpu"
 	}
 	if slices.Contains([]string{"none", "void"}, strings.ToLower(strings.TrimSpace(e["NVIDIA_VISIBLE_DEVICES"]))) {

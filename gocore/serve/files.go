@@ -20,7 +20,8 @@ func unreadable(option, path string, err error) error {
 
 // modelFolder finds the files of a model. also is what may be given besides, followed by a comma, for messages.
 func modelFolder(path, cache, also string) (string, error) {
-	want := "want " + also + "a folder with config.json and tokenizer.json, or the name of a model in the Hugging Face cache"
+	want := "want " + also + "a folder with config.json and tokenizer.json, or the name of a model in the Hugging " +
+		"Face cache"
 	folder, err := card.FindModel(path, cache)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("model_path: got %q, %s %s: %w", path, want, cache, fs.ErrNotExist)

@@ -41,7 +41,8 @@ type frontendSpec struct {
 }
 
 // routingModes are the choices of router_mode.
-var routingModes = map[string]routing.Mode{"round-robin": routing.RoundRobin, "random": routing.Random, "kv": routing.KV}
+var routingModes = map[string]routing.Mode{"round-robin": routing.RoundRobin, "random": routing.Random,
+	"kv": routing.KV}
 
 // routerRules are the choices of router_rules.
 var routerRules = map[string]routing.Rules{"own": routing.OwnRules, "1.3": routing.Rules13, "1.6": routing.Rules16}
@@ -61,8 +62,9 @@ func parseFrontend(text string) (*frontendSpec, error) {
 		return nil, err
 	}
 	s := &frontendSpec{
-		rules: routerRules[o.Text("router_rules")], migration: o.Int("migration_limit"), standard: o.Int("default_max_tokens"),
-		cache: card.HubCache(env.get), python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
+		rules: routerRules[o.Text("router_rules")], migration: o.Int("migration_limit"),
+		standard: o.Int("default_max_tokens"),
+		cache:    card.HubCache(env.get), python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		bus: func() (bus.Config, error) { return bus.FromEnvironment(env.get) },
 	}
 	s.warnings = unread(given, byFrontend, "with frontend")
@@ -115,9 +117,11 @@ func (s *frontendSpec) parseRouting(o *strictjson.Object) error {
 		s.mode = routing.Ruled
 	}
 	if s.mode == routing.Ruled && m.asked == "" {
-		trial := router.Options{Config: m.routing.Config, Settings: m.routing.Settings, Workers: 1, BlockSize: 1, Blocks: 1, Rand: rand.New(rand.NewPCG(0, 0))}
+		trial := router.Options{Config: m.routing.Config, Settings: m.routing.Settings, Workers: 1, BlockSize: 1,
+			Blocks: 1, Rand: rand.New(rand.NewPCG(0, 0))}
 		if _, elastic := m.routing.Mode.New(trial).(router.Elastic); !elastic {
-			return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"), Want: "a mode for workers that come and go, which this one is not"}
+			return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"),
+				Want: "a mode for workers that come and go, which this one is not"}
 		}
 	}
 	return nil
@@ -198,8 +202,10 @@ func (s *frontendSpec) serve(found *watched, caller *plane.Caller, ask Ask, log 
 	server := openai.New(config)
 	failed := make(chan error, 1)
 	f := frontend.Start(frontend.Config{
-		Records: found.records, Interval: found.interval, Changed: found.changed, Caller: caller, Bus: s.connectBus(log),
-		Mode: s.mode, Rule: s.rule(ask), Rules: s.rules, Patience: patience, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
+		Records: found.records, Interval: found.interval, Changed: found.changed, Caller: caller,
+		Bus:  s.connectBus(log),
+		Mode: s.mode, Rule: s.rule(ask), Rules: s.rules, Patience: patience, Router: s.router, Seed: s.router.Seed,
+		MigrationLimit: s.migration, Standard: s.standard,
 		Folder: func(c *card.Card) (string, error) { return c.Folder(s.folder, s.cache) },
 		Tokenizer: func(folder string) (tokens.Tokenizer, error) {
 			return tokens.OpenFolder(s.python, folder, s.helpers, false, log)
@@ -249,7 +255,8 @@ func (s *servedModels) Add(m frontend.Model) {
 	if length == 0 {
 		length = unlimited
 	}
-	shown := &openai.Model{Name: m.Name, Tokenizer: m.Tokenizer, EndTokens: m.EndTokens, MaxLength: length, Backend: m.Backend, Marks: s.marks}
+	shown := &openai.Model{Name: m.Name, Tokenizer: m.Tokenizer, EndTokens: m.EndTokens, MaxLength: length,
+		Backend: m.Backend, Marks: s.marks}
 	s.models[m.Name] = shown
 	s.server.Add(shown)
 }

@@ -29,7 +29,8 @@ type optionRow struct {
 
 func rowOf(o option) optionRow {
 	row := optionRow{
-		Row: fieldtable.Of(o.Field), Group: o.group, Flag: "--" + strings.ReplaceAll(o.Name, "_", "-"), Help: o.text, StandIn: o.standIn, Off: o.off,
+		Row: fieldtable.Of(o.Field), Group: o.group, Flag: "--" + strings.ReplaceAll(o.Name, "_", "-"), Help: o.text,
+		StandIn: o.standIn, Off: o.off,
 	}
 	if o.Name == "kv_transfer_bandwidth" {
 		row.ArgDefault = engineargs.StandardBandwidthGBs
@@ -73,13 +74,16 @@ func TestGeneratedPage(t *testing.T) {
 
 func encodePage() string {
 	var out strings.Builder
-	out.WriteString("# Options of live workers\n\n<!-- Code generated from gocore/serve/table.go by go generate ./gocore/serve. DO NOT EDIT. -->\n\n" +
-		"These are the options of\n`python -m dynamo.mocker`. An option that sets an engine argument has the default of that.\n")
+	out.WriteString("# Options of live workers\n\n<!-- Code generated from gocore/serve/table.go by go generate " +
+		"./gocore/serve. DO NOT EDIT. -->\n\n" +
+		"These are the options of\n`python -m dynamo.mocker`. An option that sets an engine argument has the default " +
+		"of that.\n")
 	group := ""
 	for _, o := range options {
 		if o.group != group {
 			group = o.group
-			fmt.Fprintf(&out, "\n## %s\n\n| option | value | default | engine argument | meaning |\n|---|---|---|---|---|\n",
+			fmt.Fprintf(&out, "\n## %s\n\n| option | value | default | engine argument | meaning "+
+				"|\n|---|---|---|---|---|\n",
 				strings.ToUpper(group[:1])+group[1:])
 		}
 		row := rowOf(o)

@@ -14,8 +14,10 @@ func TestOwnHandoffs(t *testing.T) {
 	const vllm = `"decode_engine_args": "{\"scheduler\": \"vllm\"}", "prefill_engine_args": "{\"scheduler\": \"vllm\"`
 	for given, want := range map[string]handoff.Transfer{
 		vllm + `}"`: {BandwidthGBs: 64},
-		vllm + `, \"kv_transfer_ms_per_block\": 0.2, \"kv_transfer_lanes\": \"unlimited\"}"`:        {MsPerBlock: 0.2, Unlimited: true},
-		vllm + `, \"kv_transfer_bandwidth\": 10, \"kv_bytes_per_token\": 5}", "kv_event_lag_ms": 7`: {BandwidthGBs: 10, BytesPerToken: 5},
+		vllm + `, \"kv_transfer_ms_per_block\": 0.2, \"kv_transfer_lanes\": \"unlimited\"}"`: {MsPerBlock: 0.2,
+			Unlimited: true},
+		vllm + `, \"kv_transfer_bandwidth\": 10, \"kv_bytes_per_token\": 5}", "kv_event_lag_ms": 7`: {BandwidthGBs: 10,
+			BytesPerToken: 5},
 		`"prefill_engine_args": "{}"`: {BandwidthGBs: 64},
 	} {
 		s, err := parseServer(pools + given + "}")
@@ -36,8 +38,9 @@ func TestOwnHandoffs(t *testing.T) {
 // TestRefusedHandoffs: both pools have one scheduler, and only routers that learn of caches hear late.
 func TestRefusedHandoffs(t *testing.T) {
 	for given, want := range map[string]string{
-		`"prefill_engine_args": "{\"scheduler\": \"vllm\"}"`: "scheduler: got vllm-0.33 of prefill workers and dynamo of decode workers, want the same",
-		`"kv_event_lag_ms": 5, "router_mode": "random"`:      "kv_event_lag_ms: got 5, want router_mode kv",
+		`"prefill_engine_args": "{\"scheduler\": \"vllm\"}"`: "scheduler: got vllm-0.33 of prefill workers and " +
+			"dynamo of decode workers, want the same",
+		`"kv_event_lag_ms": 5, "router_mode": "random"`: "kv_event_lag_ms: got 5, want router_mode kv",
 	} {
 		if strings.Contains(given, "router_mode") {
 			given = `{"standalone": true, ` + given + "}"

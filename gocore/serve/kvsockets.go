@@ -34,7 +34,8 @@ func (m *servedModel) parseEventPorts(o *strictjson.Object) (err error) {
 	case !args.PrefixCaching:
 		return errors.New("zmq_kv_events_ports: there are no KV events without enable_prefix_caching")
 	case args.Ranks > 1:
-		return fmt.Errorf("zmq_kv_events_ports: got %s, want it left out with ranks that run their passes together", o.Shown("zmq_kv_events_ports"))
+		return fmt.Errorf("zmq_kv_events_ports: got %s, want it left out with ranks that run their passes together",
+			o.Shown("zmq_kv_events_ports"))
 	}
 	return nil
 }
@@ -54,7 +55,8 @@ func (m *servedModel) openKVSockets(rank *int, log *slog.Logger) (sockets kvSock
 			if rank != nil && r != *rank {
 				continue
 			}
-			c := publish.NativeConfig{Host: m.eventsHost, Port: port + r, BlockSize: m.pools[0].Args.BlockSize, DPRank: r, Log: log}
+			c := publish.NativeConfig{Host: m.eventsHost, Port: port + r, BlockSize: m.pools[0].Args.BlockSize,
+				DPRank: r, Log: log}
 			if m.replayPorts != nil {
 				c.ReplayPort = m.replayPorts[worker] + r
 			}
@@ -117,7 +119,8 @@ func (s *serverSpec) parseRankPorts(o *strictjson.Object) error {
 	}
 	port := o.Int("http_port")
 	if port > 0 && port+ranks-1 > 65535 {
-		return &strictjson.FieldError{Field: "http_port", Got: fmt.Sprint(port), Want: fmt.Sprintf("at most %d for %d ranks", 65536-ranks, ranks)}
+		return &strictjson.FieldError{Field: "http_port", Got: fmt.Sprint(port),
+			Want: fmt.Sprintf("at most %d for %d ranks", 65536-ranks, ranks)}
 	}
 	s.ranks = ranks
 	m.pools[0].Workers = 1

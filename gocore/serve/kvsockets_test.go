@@ -35,7 +35,8 @@ func served(t *testing.T, members string) {
 func asked(t *testing.T, port int, path, body string) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		answer, err := http.Post(fmt.Sprintf("http://127.0.0.1:%d%s", port, path), "application/json", bytes.NewBufferString(body))
+		answer, err := http.Post(fmt.Sprintf("http://127.0.0.1:%d%s", port, path), "application/json",
+			bytes.NewBufferString(body))
 		if err == nil {
 			text, _ := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
@@ -96,7 +97,8 @@ func TestRankPorts(t *testing.T) {
 	hears := [2]<-chan eventstest.Batch{heard(t, first+2), heard(t, first+3)}
 	for rank := range 2 {
 		text := "ABCDEFGH" + strconv.Itoa(rank)
-		for !strings.Contains(asked(t, first+rank, "/v1/completions", `{"prompt": "`+text+`", "max_tokens": 1}`), `"cached_tokens":8`) {
+		for !strings.Contains(asked(t, first+rank, "/v1/completions", `{"prompt": "`+text+`", "max_tokens": 1}`),
+			`"cached_tokens":8`) {
 			continue // the first time they are computed
 		}
 		b := nextBatch(t, hears[rank])

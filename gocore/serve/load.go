@@ -72,8 +72,9 @@ func (in *inputs) loadModel(m modelSpec) error {
 	kvEvents := in.args.PrefixCaching && in.args.Role != engine.Decode
 	model := card.Model{
 		Folder: folder, DisplayName: m.name, BlockSize: in.args.BlockSize, TotalKVBlocks: in.args.NumGPUBlocks,
-		MaxNumSeqs: orStandard(in.args.MaxNumSeqs, 256), MaxNumBatchedTokens: orStandard(in.args.MaxNumBatchedTokens, 8192),
-		Ranks: in.args.Live.Ranks, WorkerType: card.WorkerType(in.args.Role.String()),
+		MaxNumSeqs:          orStandard(in.args.MaxNumSeqs, 256),
+		MaxNumBatchedTokens: orStandard(in.args.MaxNumBatchedTokens, 8192),
+		Ranks:               in.args.Live.Ranks, WorkerType: card.WorkerType(in.args.Role.String()),
 		LocalIndexer: in.args.Live.LocalIndexer && kvEvents, KVEvents: kvEvents,
 	}
 	if card.IsFolder(m.path) {

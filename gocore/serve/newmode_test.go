@@ -23,7 +23,8 @@ type lastWorker struct {
 }
 
 func init() {
-	router.Register(router.Mode{Name: "last_worker", New: func(o router.Options) router.Router { return &lastWorker{workers: o.Workers} }})
+	router.Register(router.Mode{Name: "last_worker",
+		New: func(o router.Options) router.Router { return &lastWorker{workers: o.Workers} }})
 }
 
 func (*lastWorker) Traits() router.Traits { return router.Traits{} }
@@ -59,7 +60,8 @@ func promptTokens(t *testing.T, members string) (counts [2][3]int) {
 		t.Fatal(err)
 	}
 	defer loaded.close()
-	start := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: prometheus.NewRegistry(), log: log}
+	start := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{},
+		registry: prometheus.NewRegistry(), log: log}
 	config, _, _, err := start.cluster(&loaded.models[0])
 	if err != nil {
 		t.Fatal(err)
@@ -80,14 +82,16 @@ func promptTokens(t *testing.T, members string) (counts [2][3]int) {
 // TestNewRoutingMode: a mode that a package registers is chosen by its name, for one pool and for two, as one of
 // several models, and is among those that messages list.
 func TestNewRoutingMode(t *testing.T) {
-	if got, want := promptTokens(t, `, "num_workers": 3, "router_mode": "last_worker"`), ([2][3]int{{0, 0, 40}}); got != want {
+	if got, want := promptTokens(t, `, "num_workers": 3, "router_mode": "last_worker"`),
+		([2][3]int{{0, 0, 40}}); got != want {
 		t.Errorf("one pool: got %v, want %v", got, want)
 	}
 	pools := promptTokens(t, `, "num_prefill_workers": 2, "num_decode_workers": 3, "router_mode": "last_worker"`)
 	if got, want := pools[0], ([3]int{0, 40, 0}); got != want {
 		t.Errorf("prefill workers: got %v, want %v", got, want)
 	}
-	if got, want := promptTokens(t, `, "num_workers": 3, "models": "[{\"router_mode\": \"last_worker\"}]"`), ([2][3]int{{0, 0, 40}}); got != want {
+	if got, want := promptTokens(t, `, "num_workers": 3, "models": "[{\"router_mode\": \"last_worker\"}]"`),
+		([2][3]int{{0, 0, 40}}); got != want {
 		t.Errorf("a model of a list: got %v, want %v", got, want)
 	}
 	if got, want := promptTokens(t, `, "num_workers": 2`), ([2][3]int{{20, 20, 0}}); got != want {
@@ -102,7 +106,8 @@ func TestNewRoutingMode(t *testing.T) {
 // TestRouterModes: the modes of frontends have their names here, and only those.
 func TestRouterModes(t *testing.T) {
 	got := routerModes()
-	if want := []string{"round-robin", "random", "kv", "least_requests"}; !slices.Equal(got[:len(want)], want) || got[len(got)-1] != "last_worker" {
+	if want := []string{"round-robin", "random", "kv", "least_requests"}; !slices.Equal(got[:len(want)], want) ||
+		got[len(got)-1] != "last_worker" {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if slices.Contains(got, router.RoundRobinMode) || slices.Contains(got, router.KVMode) {

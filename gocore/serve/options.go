@@ -18,7 +18,8 @@ func decode(text string) (*strictjson.Object, error) {
 	for _, o := range options {
 		fields = append(fields, o.Field)
 	}
-	fields = append(fields, strictjson.Field{Name: "environment", Type: strictjson.List{}}, strictjson.Field{Name: "version", Type: strictjson.Text{}, Default: ""})
+	fields = append(fields, strictjson.Field{Name: "environment", Type: strictjson.List{}},
+		strictjson.Field{Name: "version", Type: strictjson.Text{}, Default: ""})
 	o, err := strictjson.Decode(text, strictjson.Schema{Fields: fields, NonFinite: true})
 	if err != nil {
 		return nil, err
@@ -69,13 +70,15 @@ func ports(o *strictjson.Object, name string, ranks, workers int) ([]int, error)
 		port, err := strconv.Atoi(strings.TrimSpace(item))
 		if err != nil || port < 1 || port+ranks-1 > math.MaxUint16 {
 			return nil, &strictjson.FieldError{
-				Field: name, Got: strconv.Quote(item), Want: fmt.Sprintf("ports from 1 to %d, with commas in between", math.MaxUint16-ranks+1),
+				Field: name, Got: strconv.Quote(item),
+				Want: fmt.Sprintf("ports from 1 to %d, with commas in between", math.MaxUint16-ranks+1),
 			}
 		}
 		list = append(list, port)
 	}
 	if len(list) != workers {
-		return nil, fmt.Errorf("%s: must have exactly num_workers (%d) ports, got %d: %v", name, workers, len(list), list)
+		return nil, fmt.Errorf("%s: must have exactly num_workers (%d) ports, got %d: %v", name, workers, len(list),
+			list)
 	}
 	return list, nil
 }
@@ -91,8 +94,10 @@ func pauses(o *strictjson.Object) (func(i int) time.Duration, error) {
 	delay := chosenDelay
 	if o.Given("stagger_delay") {
 		var err error
-		if delay, err = strconv.ParseFloat(strings.Trim(o.Shown("stagger_delay"), `"`), 64); err != nil || math.IsNaN(delay) || math.IsInf(delay, 0) || delay < 0 && delay != chosenDelay {
-			return nil, &strictjson.FieldError{Field: "stagger_delay", Got: o.Shown("stagger_delay"), Want: "seconds >= 0, or -1 to choose by the number of workers"}
+		if delay, err = strconv.ParseFloat(strings.Trim(o.Shown("stagger_delay"), `"`), 64); err != nil ||
+			math.IsNaN(delay) || math.IsInf(delay, 0) || delay < 0 && delay != chosenDelay {
+			return nil, &strictjson.FieldError{Field: "stagger_delay", Got: o.Shown("stagger_delay"),
+				Want: "seconds >= 0, or -1 to choose by the number of workers"}
 		}
 	}
 	if delay == chosenDelay {

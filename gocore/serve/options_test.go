@@ -59,7 +59,8 @@ func TestEnvironment(t *testing.T) {
 	if l, err := env.limits(); err != nil || l.Active != 0 || l.Queued != 16 {
 		t.Errorf("got %+v, %v", l, err)
 	}
-	for list, want := range map[string]string{"": "cuda", "CUDA_VISIBLE_DEVICES=0": "cuda", "NVIDIA_VISIBLE_DEVICES=void": "cpu"} {
+	for list, want := range map[string]string{"": "cuda", "CUDA_VISIBLE_DEVICES=0": "cuda",
+		"NVIDIA_VISIBLE_DEVICES=void": "cpu"} {
 		if got := newEnvironment([]string{list}).device(); got != want {
 			t.Errorf("%s: got %s, want %s", list, got, want)
 		}

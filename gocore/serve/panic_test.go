@@ -15,7 +15,8 @@ func TestPanicIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	config, _ := json.Marshal(map[string]any{
-		"model_path": t.TempDir(), "discovery_backend": "mem", "extra_engine_args": file, "environment": []string{"DYN_LOG=off"},
+		"model_path": t.TempDir(), "discovery_backend": "mem", "extra_engine_args": file,
+		"environment": []string{"DYN_LOG=off"},
 	})
 	err := Run(string(config), NewStop(), func(string) (string, error) { panic("broken") })
 	if err == nil || Kind(err) != "failed" || !strings.HasPrefix(err.Error(), "internal: broken\n") {

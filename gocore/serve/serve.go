@@ -38,8 +38,8 @@ type runError struct{ error }
 
 func (e runError) Unwrap() error { return e.error }
 
-// Kind sorts an error of Run: "usage" for bad input, "notfound" for a file that does not exist, "failed" for a process that
-// could not serve.
+// Kind sorts an error of Run: "usage" for bad input, "notfound" for a file that does not exist, "failed" for a process
+// that could not serve.
 func Kind(err error) string {
 	var failed runError
 	switch {
@@ -51,8 +51,8 @@ func Kind(err error) string {
 	return "usage"
 }
 
-// Run serves the workers of a description, see [Parse], until stop. It logs to standard error and passes questions for the AIC SDK
-// to ask. A panic in a goroutine of the workers ends them at once and is an error.
+// Run serves the workers of a description, see [Parse], until stop. It logs to standard error and passes questions for
+// the AIC SDK to ask. A panic in a goroutine of the workers ends them at once and is an error.
 func Run(text string, stop *Stop, ask Ask) error {
 	panics := make(chan error, 1)
 	defer guard.Watch(func(err error) {
@@ -134,7 +134,8 @@ func (s *Spec) serve(in *inputs, log *slog.Logger, stop *Stop) error {
 func (s *Spec) waitFor(process *live.Process, log *slog.Logger, stop *Stop) error {
 	err := process.Launch(stop.drain)
 	if err == nil {
-		log.Info("launched", "workers", s.workers.count, "model", s.model.name, "endpoint", s.workers.endpoint, "dynamo_release", s.model.release)
+		log.Info("launched", "workers", s.workers.count, "model", s.model.name, "endpoint", s.workers.endpoint,
+			"dynamo_release", s.model.release)
 		select {
 		case <-stop.drain.Done():
 		case err = <-process.Failed(): // all workers have failed, or one could not start
@@ -155,14 +156,19 @@ func (s *Spec) waitFor(process *live.Process, log *slog.Logger, stop *Stop) erro
 func (s *Spec) config(in *inputs, log *slog.Logger, registry *prometheus.Registry) live.Config {
 	w, p, a := s.workers, s.planes, in.addresses
 	c := live.Config{
-		ModelName: s.model.name, Card: in.card, Endpoint: w.endpoint, Args: in.args, Timing: in.timing, Predict: in.predict,
-		Workers: w.count, Pause: w.pause, EventsPorts: w.eventsPorts, ReplayPorts: w.replayPorts, BootstrapPorts: w.bootstrapPorts,
-		BootstrapHost: a.bootstrapHost, BootstrapListen: a.bootstrapListen, Listen: a.listen, Host: a.host, EventHost: a.events,
-		Requests: p.requests, NATS: p.nats, Events: p.events, KVEventLag: p.kvEventLag, Durable: p.durable, Device: w.device,
+		ModelName: s.model.name, Card: in.card, Endpoint: w.endpoint, Args: in.args, Timing: in.timing,
+		Predict: in.predict,
+		Workers: w.count, Pause: w.pause, EventsPorts: w.eventsPorts, ReplayPorts: w.replayPorts,
+		BootstrapPorts: w.bootstrapPorts,
+		BootstrapHost:  a.bootstrapHost, BootstrapListen: a.bootstrapListen, Listen: a.listen, Host: a.host,
+		EventHost: a.events,
+		Requests:  p.requests, NATS: p.nats, Events: p.events, KVEventLag: p.kvEventLag, Durable: p.durable,
+		Device: w.device,
 		Plane: plane.Config{
 			Limits: p.limits, MaxMessageSize: p.maxMessageSize, Log: log, Metrics: plane.NewMetrics(registry, p.detail),
 		},
-		Timeline: s.timeline != "", StandardOutput: s.standardOutput, Recorded: in.recorded, Seed: s.seed, Log: log, Registry: registry,
+		Timeline: s.timeline != "", StandardOutput: s.standardOutput, Recorded: in.recorded, Seed: s.seed, Log: log,
+		Registry: registry,
 	}
 	if s.traceCache {
 		c.CacheTrace = log

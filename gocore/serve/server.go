@@ -102,7 +102,8 @@ func (s *serverSpec) vainFaults() (warnings []string) {
 	}
 	for _, name := range s.faults.Models() {
 		if !slices.Contains(names, name) {
-			warnings = append(warnings, fmt.Sprintf("inject_errors: model %q is not served until an adapter of this name is loaded, %s", name, spelling.Offer(name, names)))
+			warnings = append(warnings, fmt.Sprintf("inject_errors: model %q is not served until an adapter of this "+
+				"name is loaded, %s", name, spelling.Offer(name, names)))
 		}
 	}
 	return warnings
@@ -142,7 +143,8 @@ func (s *serverSpec) parseAddress(o *strictjson.Object) error {
 	s.host = cmp.Or(o.Text("http_host"), listen, loopback)
 	s.address = openai.Address{
 		Listen:      net.JoinHostPort(strings.Trim(s.host, "[]"), strconv.Itoa(o.Int("http_port"))),
-		Certificate: o.Text("tls_cert"), Key: o.Text("tls_key"), SelfSigned: o.Bool("tls_self_signed"), MaxConnections: o.Int("max_connections"),
+		Certificate: o.Text("tls_cert"), Key: o.Text("tls_key"), SelfSigned: o.Bool("tls_self_signed"),
+		MaxConnections: o.Int("max_connections"),
 	}
 	if o.Given("tls_cert") != o.Given("tls_key") {
 		return fmt.Errorf("tls_cert, tls_key: got one of them, want both or none")
@@ -271,7 +273,9 @@ func (s *serverSpec) try(at net.Addr) string {
 		return line + "models"
 	}
 	body, _ := json.Marshal(map[string]any{
-		"model": s.models[0].name, "max_tokens": 20, "messages": []map[string]string{{"role": "user", "content": "Hello"}},
+		"model": s.models[0].name, "max_tokens": 20,
+		"messages": []map[string]string{{"role": "user", "content": "Hello"}},
 	})
-	return line + "chat/completions -H 'Content-Type: application/json' -d '" + strings.ReplaceAll(string(body), "'", `'\''`) + "'"
+	return line + "chat/completions -H 'Content-Type: application/json' -d '" +
+		strings.ReplaceAll(string(body), "'", `'\''`) + "'"
 }

@@ -25,7 +25,8 @@ func TestServerSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := s.models[0]
-	if m.name != "builtin:bytes" || len(m.pools) != 1 || m.pools[0].Workers != 6 || len(m.adapters) != 2 || len(s.keys) != 2 {
+	if m.name != "builtin:bytes" || len(m.pools) != 1 || m.pools[0].Workers != 6 || len(m.adapters) != 2 ||
+		len(s.keys) != 2 {
 		t.Errorf("got %+v", m)
 	}
 	if s.address.Listen != "127.0.0.1:0" || s.address.MaxConnections != 8192 {
@@ -36,7 +37,8 @@ func TestServerSpec(t *testing.T) {
 // TestServerRanks: ranks that run their passes together are one worker, others are a worker each.
 func TestServerRanks(t *testing.T) {
 	for scheduler, workers := range map[string]int{"dynamo": 12, "vllm": 3} {
-		s, err := parseServer(describe(t, `, "num_workers": 3, "extra_engine_args": "{\"scheduler\": \"`+scheduler+`\", \"dp_size\": 4}"`))
+		s, err := parseServer(describe(t,
+			`, "num_workers": 3, "extra_engine_args": "{\"scheduler\": \"`+scheduler+`\", \"dp_size\": 4}"`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +63,8 @@ func TestServerPools(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.models[0].pools
-	if len(p) != 2 || p[0].Workers != 2 || p[1].Workers != 3 || p[0].Args.MaxNumSeqs != 5 || p[1].Args.MaxNumSeqs != 7 ||
+	if len(p) != 2 || p[0].Workers != 2 || p[1].Workers != 3 || p[0].Args.MaxNumSeqs != 5 ||
+		p[1].Args.MaxNumSeqs != 7 ||
 		p[0].Args.Role != engine.Prefill || p[1].Args.Role != engine.Decode {
 		t.Errorf("got %+v", p)
 	}
@@ -75,7 +78,8 @@ func TestServedModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := s.models[0], s.models[1]
-	if a.name != "a" || a.pools[0].Workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].Workers != 4 || b.routing.Mode.Name != "random" || b.maxLength != 100 {
+	if a.name != "a" || a.pools[0].Workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].Workers != 4 ||
+		b.routing.Mode.Name != "random" || b.maxLength != 100 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
 }
@@ -103,31 +107,34 @@ func TestServerIsRefused(t *testing.T) {
 		`, "lora_modules": "a\tb"`:                                          `lora_modules: got "a\tb", want 1 to 256 bytes`,
 		`, "lora_modules": ","`:                                             `lora_modules: got ",", want at least one name`,
 		`, "inject_errors": ""`:                                             `inject_errors: got "", want a JSON object`,
-		`, "num_workers": 4096, "data_parallel_size": 1024`:                 "got 4194304 engines in all, want at most 65536",
+		`, "num_workers": 4096, "data_parallel_size": 1024`: "got 4194304 engines in all, want at " +
+			"most 65536",
 		`, "models": ` + quoted(`[{"num_workers": 4096, "data_parallel_size": 9}, {"model_name": "b", "num_workers": 4096, "data_parallel_size": 9}]`): "models: 1: num_workers, data_parallel_size",
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "prefill_engine_args": ""`:                                                               `prefill_engine_args: got "", want a JSON object`,
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "prefill_engine_args": "{\"nope\": 1}"`:                                                  "engine arguments with prefill_engine_args: unknown field",
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"worker_type\": \"prefill\"}"`:                                  "worker_type: got prefill, want it left out",
-		`, "extra_engine_args": "/no"`:                                          `extra_engine_args: got "/no", want a file that can be read`,
-		`, "models": "7"`:                                                       "models: got",
-		`, "models": ` + quoted(`[{"tls_self_signed": true}]`):                  "models: 0: tls_self_signed: concerns the whole server",
-		`, "models": ` + quoted(`[{"http_port": 1}]`):                           "models: 0: http_port: concerns the whole server",
-		`, "models": ` + quoted(`[{"num_workers": 0}]`):                         "models: 0: num_workers",
-		`, "models": ` + quoted(`[{}, {}]`):                                     `models: 1: model_name: got "builtin:bytes", want a name that no other`,
-		`, "models": ` + quoted(`[{"unheard_of": 1}]`):                          "unheard_of",
-		`, "num_prefill_workers": 1`:                                            "num_decode_workers",
-		`, "num_decode_workers": 1`:                                             "num_prefill_workers",
-		`, "num_decode_workers": 1, "num_prefill_workers": 1, "num_workers": 1`: "num_workers: cannot be combined",
+		`, "extra_engine_args": "/no"`: `extra_engine_args: got "/no", want a file that can be read`,
+		`, "models": "7"`:              "models: got",
+		`, "models": ` + quoted(`[{"tls_self_signed": true}]`): "models: 0: tls_self_signed: " +
+			"concerns the whole server",
+		`, "models": ` + quoted(`[{"http_port": 1}]`): "models: 0: http_port: concerns the " +
+			"whole server",
+		`, "models": ` + quoted(`[{"num_workers": 0}]`):                                                    "models: 0: num_workers",
+		`, "models": ` + quoted(`[{}, {}]`):                                                                `models: 1: model_name: got "builtin:bytes", want a name that no other`,
+		`, "models": ` + quoted(`[{"unheard_of": 1}]`):                                                     "unheard_of",
+		`, "num_prefill_workers": 1`:                                                                       "num_decode_workers",
+		`, "num_decode_workers": 1`:                                                                        "num_prefill_workers",
+		`, "num_decode_workers": 1, "num_prefill_workers": 1, "num_workers": 1`:                            "num_workers: cannot be combined",
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"block_size\": 8}"`: "block_size",
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "7"`:                   "decode_engine_args",
-		`, "response_mode": "recorded"`:                           "response_file",
-		`, "inject_errors": "{\"share\": 3}"`:                     "inject_errors: share",
-		`, "allowed_origins": "[3]"`:                              `allowed_origins: got "[3]", want words with commas or a JSON list of strings`,
-		`, "allowed_headers": ","`:                                `allowed_headers: got ","`,
-		`, "router_config": "{\"x\": 3}"`:                         "router_config",
-		`, "request_timeout": -1`:                                 "request_timeout",
-		`, "aic_perf_model": true`:                                "model_path",
-		`, "extra_engine_args": "{\"worker_type\": \"prefill\"}"`: "worker_type",
+		`, "response_mode": "recorded"`:                                                                    "response_file",
+		`, "inject_errors": "{\"share\": 3}"`:                                                              "inject_errors: share",
+		`, "allowed_origins": "[3]"`:                                                                       `allowed_origins: got "[3]", want words with commas or a JSON list of strings`,
+		`, "allowed_headers": ","`:                                                                         `allowed_headers: got ","`,
+		`, "router_config": "{\"x\": 3}"`:                                                                  "router_config",
+		`, "request_timeout": -1`:                                                                          "request_timeout",
+		`, "aic_perf_model": true`:                                                                         "model_path",
+		`, "extra_engine_args": "{\"worker_type\": \"prefill\"}"`:                                          "worker_type",
 	} {
 		if _, err := parseServer(describe(t, members)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v, want %q", members, err, says)
@@ -142,7 +149,8 @@ func TestServerWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(s.warnings, "\n")
-	for _, want := range []string{"discovery_backend has no effect", "stagger_delay has no effect", "router_config has no effect without router_mode kv"} {
+	for _, want := range []string{"discovery_backend has no effect", "stagger_delay has no effect",
+		"router_config has no effect without router_mode kv"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("got %s, want %q", all, want)
 		}
@@ -162,7 +170,8 @@ func TestServerWarnings(t *testing.T) {
 		}
 	}
 	spec, err := Parse(`{"model_path": "x", "discovery_backend": "mem", "http_port": 1, "environment": []}`)
-	if err != nil || !strings.Contains(strings.Join(spec.warnings, "\n"), "http_port has no effect without standalone") {
+	if err != nil || !strings.Contains(strings.Join(spec.warnings, "\n"),
+		"http_port has no effect without standalone") {
 		t.Errorf("got %+v, %v", spec, err)
 	}
 }
@@ -173,7 +182,8 @@ func TestFromCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := FromCommandLine([]string{
-		"--standalone", "--http-port", "0", "--num-workers=2", "--no-enable-prefix-caching", "--speedup-ratio", "2.5", "--inject-errors", "@" + file,
+		"--standalone", "--http-port", "0", "--num-workers=2", "--no-enable-prefix-caching", "--speedup-ratio", "2.5",
+		"--inject-errors", "@" + file,
 	}, []string{"A=b"}, "1.2")
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +216,8 @@ func TestFromCommandLine(t *testing.T) {
 	if _, err := FromCommandLine([]string{"--help"}, nil, ""); err != ErrHelp {
 		t.Errorf("got %v", err)
 	}
-	if help := ServerHelp(); !strings.Contains(help, "--http-port") || !strings.Contains(help, "--discovery-backend") || strings.Contains(help, "--bootstrap-ports") {
+	if help := ServerHelp(); !strings.Contains(help, "--http-port") || !strings.Contains(help, "--discovery-backend") ||
+		strings.Contains(help, "--bootstrap-ports") {
 		t.Errorf("got %s", help)
 	}
 }
@@ -229,15 +240,18 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
 	for content, says := range map[string]string{
-		`{"num-worker": 1}`: `got "num-worker", want names of options, did you mean --num-workers?`, `{"config": "x"}`: `got "config"`, `[]`: "want one with a JSON object",
+		`{"num-worker": 1}`: `got "num-worker", want names of options, did you mean --num-workers?`,
+		`{"config": "x"}`:   `got "config"`, `[]`: "want one with a JSON object",
 		`x: 1`: "the command of the Python package reads YAML",
 	} {
 		write(content)
-		if _, err := FromCommandLine([]string{"--standalone", "--config", file}, nil, ""); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := FromCommandLine([]string{"--standalone", "--config", file}, nil, ""); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v", content, err)
 		}
 	}
-	if _, err := FromCommandLine([]string{"--config", "/none"}, nil, ""); err == nil || !strings.Contains(err.Error(), `config: got "/none", want a file that can be read`) {
+	if _, err := FromCommandLine([]string{"--config", "/none"}, nil, ""); err == nil ||
+		!strings.Contains(err.Error(), `config: got "/none", want a file that can be read`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -250,7 +264,8 @@ func TestModelOfFrontendIsRefused(t *testing.T) {
 		folder + "/none": "want a folder with config.json and tokenizer.json, or the name of a model",
 	} {
 		_, err := modelFolder(path, "", "")
-		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("model_path: got %q", path)) || !strings.Contains(err.Error(), says) {
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("model_path: got %q", path)) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
 		}
 	}
@@ -281,7 +296,8 @@ func TestModelIsRefused(t *testing.T) {
 			}
 		}
 		_, err := m.load(NewStop(), nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
-		if err == nil || !strings.HasPrefix(err.Error(), "model_path") || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) {
+		if err == nil || !strings.HasPrefix(err.Error(), "model_path") || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want %q", file, err, says)
 		}
 	}
@@ -304,14 +320,16 @@ func TestLineToTry(t *testing.T) {
 	}
 	s = &serverSpec{keys: []string{"secret"}}
 	s.address.Certificate = "cert.pem"
-	if got, want := s.try(at("[::]:8443")), `curl -H "Authorization: Bearer $KEY" --insecure https://localhost:8443/v1/models`; got != want {
+	if got, want := s.try(at("[::]:8443")),
+		`curl -H "Authorization: Bearer $KEY" --insecure https://localhost:8443/v1/models`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
 // TestWordsOfReplays: routing modes have the names of replays, too.
 func TestWordsOfReplays(t *testing.T) {
-	for word, want := range map[string]string{"kv_router": "kv_router", "kv-router": "kv_router", "round_robin": "round_robin", "least-requests": "least_requests", "random": "random"} {
+	for word, want := range map[string]string{"kv_router": "kv_router", "kv-router": "kv_router",
+		"round_robin": "round_robin", "least-requests": "least_requests", "random": "random"} {
 		s, err := parseServer(describe(t, `, "num_workers": 2, "http_port": 0, "router_mode": "`+word+`"`))
 		if err != nil {
 			t.Fatal(err)

@@ -74,7 +74,8 @@ func parseModels(text string, o *strictjson.Object, env environment) ([]servedMo
 	}
 	var entries []map[string]jsontext.Value
 	if err := json.Unmarshal([]byte(o.Text("models")), &entries); err != nil || len(entries) == 0 {
-		return nil, &strictjson.FieldError{Field: "models", Got: o.Shown("models"), Want: "a list of at least one object with options of a model" + doubled(err)}
+		return nil, &strictjson.FieldError{Field: "models", Got: o.Shown("models"),
+			Want: "a list of at least one object with options of a model" + doubled(err)}
 	}
 	var base map[string]jsontext.Value
 	if err := json.Unmarshal([]byte(text), &base); err != nil {
@@ -90,7 +91,8 @@ func parseModels(text string, o *strictjson.Object, env environment) ([]servedMo
 			err = m.check(names, engines)
 		}
 		if err == nil && m.record != "" && written[m.record] {
-			err = &strictjson.FieldError{Field: "record", Got: "the same file for two models", Want: "one for each, given in models"}
+			err = &strictjson.FieldError{Field: "record", Got: "the same file for two models",
+				Want: "one for each, given in models"}
 		}
 		written[m.record] = true
 		if err != nil {
@@ -107,7 +109,8 @@ func parseModels(text string, o *strictjson.Object, env environment) ([]servedMo
 
 // doubled names the member that an object has twice, if that is what is wrong with it.
 func doubled(err error) string {
-	if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) && errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
+	if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) &&
+		errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
 		return fmt.Sprintf(", each of them once; %s is there twice", syntax.JSONPointer.LastToken())
 	}
 	return ""
@@ -127,7 +130,8 @@ func (m *servedModel) check(taken map[string]bool, engines int) error {
 		return fmt.Errorf("%s: got %q, want a name that no other model or adapter has", field, name)
 	}
 	if n := m.engines(); n > engines {
-		return fmt.Errorf("num_workers, data_parallel_size: got %d engines in all, want at most %d for all models", n, maxEngines)
+		return fmt.Errorf("num_workers, data_parallel_size: got %d engines in all, want at most %d for all models", n,
+			maxEngines)
 	}
 	return nil
 }
@@ -143,7 +147,8 @@ func (m *servedModel) engines() (n int) {
 // parseEntry reads one model of a list. An option that takes JSON text may have the object itself.
 func parseEntry(base, entry map[string]jsontext.Value, env environment) (servedModel, error) {
 	if entry == nil {
-		return servedModel{}, &strictjson.FieldError{Got: "null", Want: "an object with options of a model, which may be empty"}
+		return servedModel{}, &strictjson.FieldError{Got: "null",
+			Want: "an object with options of a model, which may be empty"}
 	}
 	all := maps.Clone(base)
 	var vain []string
@@ -175,13 +180,17 @@ func parseEntry(base, entry map[string]jsontext.Value, env environment) (servedM
 }
 
 // responseModes are the choices of response_mode.
-var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": answers.Echo, "recorded": answers.Recorded}
+var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": answers.Echo,
+	"recorded": answers.Recorded}
 
 func parseServed(o *strictjson.Object, env environment) (m servedModel, err error) {
 	m = servedModel{
 		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get),
-		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), record: o.Text("record"), maxAdapters: o.Int("max_loras"),
-		timing: o.Text("timing_model"), policy: o.Text("scheduler_policy"), images: openai.Images{Tokens: o.Int("image_tokens"), Tile: o.Int("image_tile")}, responses: responseModes[o.Text("response_mode")],
+		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), record: o.Text("record"),
+		maxAdapters: o.Int("max_loras"),
+		timing:      o.Text("timing_model"), policy: o.Text("scheduler_policy"),
+		images:    openai.Images{Tokens: o.Int("image_tokens"), Tile: o.Int("image_tile")},
+		responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
 		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		toolCalls: o.Float("tool_call_probability"), mostCalls: o.Int("max_parallel_tool_calls"),
@@ -197,12 +206,14 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 	}
 	switch recorded := m.responses == answers.Recorded; {
 	case recorded && m.recording == "":
-		return m, &strictjson.FieldError{Field: "response_file", Got: "nothing", Want: "the file with answers for response_mode recorded"}
+		return m, &strictjson.FieldError{Field: "response_file", Got: "nothing",
+			Want: "the file with answers for response_mode recorded"}
 	case !recorded && m.recording != "":
 		m.warnings = append(m.warnings, "response_file has no effect without response_mode recorded")
 	}
 	if o.Given("lora_modules") && len(m.adapters) == 0 {
-		return m, &strictjson.FieldError{Field: "lora_modules", Got: o.Shown("lora_modules"), Want: "at least one name, or leave it out"}
+		return m, &strictjson.FieldError{Field: "lora_modules", Got: o.Shown("lora_modules"),
+			Want: "at least one name, or leave it out"}
 	}
 	for _, name := range m.adapters {
 		if err := openai.CheckAdapterName(name); err != nil {
@@ -224,11 +235,14 @@ func (m *servedModel) checkPython(o *strictjson.Object) error {
 		args := &m.pools[i].Args
 		switch {
 		case m.timing != "" && (args.TimingModel != engineargs.Default().TimingModel || args.AIC.Backend != ""):
-			return &strictjson.FieldError{Field: "timing_model", Got: o.Shown("timing_model"), Want: "it left out, as the engine arguments choose the timing model " + cmp.Or(args.AIC.Backend, args.TimingModel)}
+			return &strictjson.FieldError{Field: "timing_model", Got: o.Shown("timing_model"),
+				Want: "it left out, as the engine arguments choose the timing model " +
+					cmp.Or(args.AIC.Backend, args.TimingModel)}
 		case m.policy != "" && !worker.Traits(*args).Policies:
 			return &strictjson.FieldError{
 				Field: "scheduler_policy", Got: o.Shown("scheduler_policy"),
-				Want: fmt.Sprintf("engine_type vllm or trtllm with scheduler dynamo with it: the one of %s asks nobody", args.SchedulerName()),
+				Want: fmt.Sprintf("engine_type vllm or trtllm with scheduler dynamo with it: the one of %s asks nobody",
+					args.SchedulerName()),
 			}
 		}
 	}
@@ -245,7 +259,8 @@ func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
 	mode := findMode(o.Text("router_mode"))
 	if m.lagMs = o.Float(lag); m.lagMs > 0 && !mode.Configured && !mode.Hears {
 		return &strictjson.FieldError{
-			Field: lag, Got: o.Shown(lag), Want: "router_mode " + configuredModes() + " with it: another router does not hear of caches",
+			Field: lag, Got: o.Shown(lag),
+			Want: "router_mode " + configuredModes() + " with it: another router does not hear of caches",
 		}
 	}
 	var warnings []string
@@ -266,7 +281,8 @@ func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
 func (m *servedModel) parseAsked(o *strictjson.Object) error {
 	m.asked, m.told = o.Text("router"), o.Text("router_config")
 	if !o.AtDefault("router_mode") {
-		return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"), Want: "it left out with router " + m.asked}
+		return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"),
+			Want: "it left out with router " + m.asked}
 	}
 	var settings map[string]any
 	if err := json.Unmarshal([]byte(m.told), &settings); err != nil || settings == nil {
@@ -286,16 +302,19 @@ func (m *servedModel) parsePools(o *strictjson.Object) error {
 		}
 		for _, name := range []string{"prefill_engine_args", "decode_engine_args"} {
 			if !o.AtDefault(name) {
-				m.warnings = append(m.warnings, name+" has no effect without num_prefill_workers and num_decode_workers")
+				m.warnings = append(m.warnings,
+					name+" has no effect without num_prefill_workers and num_decode_workers")
 			}
 		}
 		return nil
 	}
 	switch {
 	case prefill == 0:
-		return &strictjson.FieldError{Field: "num_prefill_workers", Got: "0", Want: "at least 1 with num_decode_workers"}
+		return &strictjson.FieldError{Field: "num_prefill_workers", Got: "0",
+			Want: "at least 1 with num_decode_workers"}
 	case decode == 0:
-		return &strictjson.FieldError{Field: "num_decode_workers", Got: "0", Want: "at least 1 with num_prefill_workers"}
+		return &strictjson.FieldError{Field: "num_decode_workers", Got: "0",
+			Want: "at least 1 with num_prefill_workers"}
 	case o.Given("num_workers"):
 		return fmt.Errorf("num_workers: cannot be combined with num_prefill_workers and num_decode_workers")
 	}
@@ -306,7 +325,8 @@ func (m *servedModel) parsePools(o *strictjson.Object) error {
 		return err
 	}
 	if differ := deploy.Differ(m.pools[0].Args, m.pools[1].Args); differ != nil {
-		return fmt.Errorf("%s: got %s of prefill workers and %s of decode workers, want the same", differ.Argument, differ.Prefill, differ.Decode)
+		return fmt.Errorf("%s: got %s of prefill workers and %s of decode workers, want the same", differ.Argument,
+			differ.Prefill, differ.Decode)
 	}
 	return nil
 }
@@ -316,7 +336,8 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	text, err := engineText(o, role)
 	if o.Given("extra_engine_args") {
 		if vain := givenArgs(o); len(vain) > 0 && len(m.pools) == 0 {
-			m.warnings = append(m.warnings, fmt.Sprintf("%v: no effect beside extra_engine_args, which replaces all of them", vain))
+			m.warnings = append(m.warnings,
+				fmt.Sprintf("%v: no effect beside extra_engine_args, which replaces all of them", vain))
 		}
 		text, err = fileText(o, role)
 	}
@@ -327,7 +348,8 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 		return fmt.Errorf("%s_engine_args: %w", role, err)
 	}
 	if text, err = engineargs.Overlay(text, ownSpeed(different)); err != nil {
-		return &strictjson.FieldError{Field: role + "_engine_args", Got: o.Shown(role + "_engine_args"), Want: "a JSON object without a key twice"}
+		return &strictjson.FieldError{Field: role + "_engine_args", Got: o.Shown(role + "_engine_args"),
+			Want: "a JSON object without a key twice"}
 	}
 	args, warnings, err := engineargs.ParseServed(text)
 	if err == nil {
@@ -339,10 +361,12 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	case role == "" && args.Role != engine.Aggregated:
 		return fmt.Errorf("worker_type: got %s, want num_prefill_workers and num_decode_workers instead", args.Role)
 	case role != "" && args.Role.String() != role:
-		return fmt.Errorf("%s: worker_type: got %s, want it left out: these are %s workers", argumentsOf(o, role), args.Role, role)
+		return fmt.Errorf("%s: worker_type: got %s, want it left out: these are %s workers", argumentsOf(o, role),
+			args.Role, role)
 	}
 	if args.AIC.Backend != "" && m.path == tokens.BuiltinBytes && args.AIC.Model == m.path {
-		return &strictjson.FieldError{Field: "model_path", Got: "nothing", Want: "the model that AIC predicts for, or aic_model_path in extra_engine_args"}
+		return &strictjson.FieldError{Field: "model_path", Got: "nothing",
+			Want: "the model that AIC predicts for, or aic_model_path in extra_engine_args"}
 	}
 	if args.Role == engine.Prefill && args.Transfer.BytesPerToken == 0 && !o.Given(besideFile) {
 		m.kvType = o.Text("kv_cache_dtype")
@@ -361,7 +385,8 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 // said.
 func ownSpeed(different string) string {
 	var given map[string]jsontext.Value
-	if json.Unmarshal([]byte(different), &given) != nil || given["kv_transfer_ms_per_block"] == nil || given["kv_transfer_bandwidth"] != nil {
+	if json.Unmarshal([]byte(different), &given) != nil || given["kv_transfer_ms_per_block"] == nil ||
+		given["kv_transfer_bandwidth"] != nil {
 		return different
 	}
 	given["kv_transfer_bandwidth"] = jsontext.Value("0")

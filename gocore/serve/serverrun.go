@@ -80,7 +80,8 @@ func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, 
 			continue
 		}
 		if _, err := ask(inPython.question); err != nil {
-			return loaded, fmt.Errorf("%s: got %q, want it left out: this program has no Python", inPython.field, inPython.name)
+			return loaded, fmt.Errorf("%s: got %q, want it left out: this program has no Python", inPython.field,
+				inPython.name)
 		}
 	}
 	for _, p := range m.pools {
@@ -97,7 +98,8 @@ func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, 
 		}
 		defer func() { _ = file.Close() }()
 		if loaded.recording, err = answers.ReadRecording(file); err != nil {
-			return loaded, fmt.Errorf(`response_file: got %q, want lines of {"prompt": "...", "response": "..."}: %w`, m.recording, err)
+			return loaded, fmt.Errorf(`response_file: got %q, want lines of {"prompt": "...", "response": "..."}: %w`,
+				m.recording, err)
 		}
 	}
 	if err := loaded.loadTokenizer(log); err != nil || m.record == "" {
@@ -127,14 +129,16 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 		}
 	}
 	if l.context, err = card.MaxContextLength(folder); err != nil {
-		return fmt.Errorf("model_path: got %q, want a folder whose config.json is that of a model: %w", l.spec.path, err)
+		return fmt.Errorf("model_path: got %q, want a folder whose config.json is that of a model: %w", l.spec.path,
+			err)
 	}
 	l.tokenizer, err = tokens.OpenFolder(l.spec.python, folder, l.spec.helpers, true, log)
 	if missing := tokens.MissingError(""); errors.As(err, &missing) {
 		return fmt.Errorf("%w (for %s, which reads the tokenizer of %s)", missing, l.spec.python, l.spec.path)
 	}
 	if err != nil {
-		return fmt.Errorf("model_path, tokenizer_python: got %q, %q, want a folder of a model and a Python that can read its tokenizer: %w", l.spec.path, l.spec.python, err)
+		return fmt.Errorf("model_path, tokenizer_python: got %q, %q, want a folder of a model and a Python that can "+
+			"read its tokenizer: %w", l.spec.path, l.spec.python, err)
 	}
 	return nil
 }
@@ -168,7 +172,8 @@ func (s *serverSpec) serve(l *loadedServer, ask Ask, log *slog.Logger, stop *Sto
 func (s *serverSpec) serveRank(l *loadedServer, rank *int, ask Ask, log *slog.Logger, stop *Stop) error {
 	registry := newRegistry()
 	starter := serverStart{
-		metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1), ask: ask, rank: rank,
+		metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log,
+		failed: make(chan error, 1), ask: ask, rank: rank,
 	}
 	config := s.http(log, registry)
 	config.Startup = l.startup()
@@ -191,7 +196,8 @@ func (s *serverSpec) serveRank(l *loadedServer, rank *int, ask Ask, log *slog.Lo
 // http returns the settings of a server for HTTP.
 func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
 	return openai.Config{
-		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, CORS: &s.cors, Page: s.page,
+		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout,
+		Faults: s.faults, CORS: &s.cors, Page: s.page,
 		Log: log, Registry: registry,
 	}
 }
@@ -246,9 +252,11 @@ type serverStart struct {
 func (s *serverStart) start(l *loadedModel, sockets kvSockets) (*openai.Model, error) {
 	last := &l.pools[len(l.pools)-1].args
 	m := &openai.Model{
-		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters, MaxAdapters: l.spec.maxAdapters, Images: l.spec.images,
+		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters,
+		MaxAdapters: l.spec.maxAdapters, Images: l.spec.images,
 		Answers: answers.Source{
-			Mode: l.spec.responses, Tokenizer: l.tokenizer, Seed: l.spec.seed, Recorded: l.recording, Standard: l.spec.standard,
+			Mode: l.spec.responses, Tokenizer: l.tokenizer, Seed: l.spec.seed, Recorded: l.recording,
+			Standard:  l.spec.standard,
 			ToolCalls: l.spec.toolCalls, MostCalls: l.spec.mostCalls,
 		},
 	}
@@ -305,7 +313,8 @@ func (l *loadedModel) maxLength() int {
 }
 
 // cluster describes the cluster of a model, and makes the metrics of its workers.
-func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*enginemetrics.LoadMetrics, latencies *enginemetrics.RequestMetrics, err error) {
+func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*enginemetrics.LoadMetrics,
+	latencies *enginemetrics.RequestMetrics, err error) {
 	pools := slices.Clone(l.spec.pools)
 	for i := range pools {
 		pools[i].Args = l.pools[i].args
@@ -335,7 +344,8 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 		stages[i].Blocks = in.args.NumGPUBlocks
 		model := in.timing
 		if l.spec.timing != "" {
-			if model, err = (&timing.Told{Ask: s.ask, Stage: stages[i].Stage}).Model(in.args.SharingRanks()); err != nil {
+			if model, err = (&timing.Told{Ask: s.ask, Stage: stages[i].Stage}).
+				Model(in.args.SharingRanks()); err != nil {
 				return c, nil, nil, fmt.Errorf("timing_model: %w", err)
 			}
 		}
@@ -368,7 +378,8 @@ func shownLoad(c cluster.Load) enginemetrics.Load {
 	l := enginemetrics.Load{
 		Waiting: c.Waiting, Running: c.Running, UsedBlocks: c.UsedBlocks, Preemptions: c.Preemptions,
 		Tokens: enginemetrics.TokenCounts{
-			LookedUp: c.LookedUp, Cached: c.Reused, Prompt: c.Prompt, Generated: c.Generated, Drafts: c.Drafts, Accepted: c.Accepted,
+			LookedUp: c.LookedUp, Cached: c.Reused, Prompt: c.Prompt, Generated: c.Generated, Drafts: c.Drafts,
+			Accepted: c.Accepted,
 		},
 	}
 	if c.LookedUp > 0 {

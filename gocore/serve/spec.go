@@ -21,8 +21,8 @@ import (
 )
 
 // Spec describes a process of live workers: every option and every environment variable with its type and its default.
-// [Parse] has checked it as far as that is possible without the model, the AIC SDK and other processes. No later stage looks at
-// the JSON text or at the environment again.
+// [Parse] has checked it as far as that is possible without the model, the AIC SDK and other processes. No later stage
+// looks at the JSON text or at the environment again.
 type Spec struct {
 	args    engineargs.Args
 	workers workersSpec
@@ -39,7 +39,8 @@ type Spec struct {
 	warnings []string
 }
 
-// workersSpec says which workers there are and how they start and end. Lists of ports have one for each worker, or are nil.
+// workersSpec says which workers there are and how they start and end. Lists of ports have one for each worker, or are
+// nil.
 type workersSpec struct {
 	count                    int
 	pause                    func(i int) time.Duration // how long to wait after the launch of worker i
@@ -87,7 +88,8 @@ func Parse(text string) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Spec{standardOutput: o.Int("default_max_tokens"), seed: o.Uint("seed"), timeline: o.Text("timeline"), log: env.logging()}
+	s := &Spec{standardOutput: o.Int("default_max_tokens"), seed: o.Uint("seed"), timeline: o.Text("timeline"),
+		log: env.logging()}
 	if s.args, s.warnings, err = engineArguments(o); err != nil {
 		return nil, err
 	}
@@ -211,12 +213,14 @@ func parsePlanes(o *strictjson.Object, env environment, args engineargs.Args) (p
 	if p.limits, err = env.limits(); err != nil {
 		return p, err
 	}
-	if p.maxMessageSize, err = env.number("DYN_TCP_MAX_MESSAGE_SIZE", plane.StandardMaxMessageSize, 1024, math.MaxInt32); err != nil {
+	if p.maxMessageSize, err = env.number("DYN_TCP_MAX_MESSAGE_SIZE", plane.StandardMaxMessageSize, 1024,
+		math.MaxInt32); err != nil {
 		return p, err
 	}
 	p.discovery, p.warnings, err = parseDiscovery(o.Text("discovery_backend"), env)
 	if p.kvEventLag > 0 && !(args.PrefixCaching && args.Role != engine.Decode) {
-		p.warnings = append(p.warnings, "kv_event_lag_ms has no effect: workers that decode only or do not cache prefixes tell routers nothing of their caches")
+		p.warnings = append(p.warnings, "kv_event_lag_ms has no effect: workers that decode only or do not cache "+
+			"prefixes tell routers nothing of their caches")
 	}
 	return p, err
 }
@@ -239,9 +243,11 @@ func (p *planesSpec) parseNATS(o *strictjson.Object, env environment, args engin
 }
 
 func parseModel(o *strictjson.Object, env environment, args engineargs.Args) (modelSpec, error) {
-	m := modelSpec{path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get), release: o.Text("dynamo_release")}
+	m := modelSpec{path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get),
+		release: o.Text("dynamo_release")}
 	if m.path == "" {
-		return m, &strictjson.FieldError{Field: "model_path", Got: "nothing", Want: "the folder of the model, or its name in the Hugging Face cache"}
+		return m, &strictjson.FieldError{Field: "model_path", Got: "nothing",
+			Want: "the folder of the model, or its name in the Hugging Face cache"}
 	}
 	if m.name == "" {
 		m.name = m.path

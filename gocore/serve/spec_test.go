@@ -23,23 +23,28 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.args.Role != engine.Prefill || s.args.Live.Ranks != 3 || s.args.BlockSize != 32 || s.seed != 1<<64-1 || s.standardOutput != 16 {
+	if s.args.Role != engine.Prefill || s.args.Live.Ranks != 3 || s.args.BlockSize != 32 || s.seed != 1<<64-1 ||
+		s.standardOutput != 16 {
 		t.Errorf("got %+v", s)
 	}
 	w := s.workers
-	if w.count != 2 || w.drain != 7*time.Second || w.endpoint != (discovery.Endpoint{Namespace: "n", Component: "prefill", Name: "generate"}) ||
-		!slices.Equal(w.bootstrapPorts, []int{8998, 8999}) || !slices.Equal(w.eventsPorts, []int{5000, 5010}) || w.replayPorts != nil {
+	if w.count != 2 || w.drain != 7*time.Second ||
+		w.endpoint != (discovery.Endpoint{Namespace: "n", Component: "prefill", Name: "generate"}) ||
+		!slices.Equal(w.bootstrapPorts, []int{8998, 8999}) || !slices.Equal(w.eventsPorts, []int{5000, 5010}) ||
+		w.replayPorts != nil {
 		t.Errorf("got %+v", w)
 	}
 	p := s.planes
-	if p.requests != live.RequestsOverHTTP || p.events != live.EventsOverZMQ || p.nats != nil || p.maxMessageSize != 2048 || p.detail != plane.PerModel ||
+	if p.requests != live.RequestsOverHTTP || p.events != live.EventsOverZMQ || p.nats != nil ||
+		p.maxMessageSize != 2048 || p.detail != plane.PerModel ||
 		p.discovery != (memoryBackend{}) || len(p.warnings) != 1 {
 		t.Errorf("got %+v", p)
 	}
 	if s.model != (modelSpec{path: "a/b", name: "a/b", cache: "/hub", release: "1.6", kvType: "fp8"}) {
 		t.Errorf("got %+v", s.model)
 	}
-	if s.status.port != 0 || !slices.Equal(s.status.paths, []string{"/live"}) || s.log != (logSpec{level: slog.LevelWarn}) {
+	if s.status.port != 0 || !slices.Equal(s.status.paths, []string{"/live"}) ||
+		s.log != (logSpec{level: slog.LevelWarn}) {
 		t.Errorf("got %+v, %+v", s.status, s.log)
 	}
 }
@@ -50,17 +55,20 @@ func TestKVEventLag(t *testing.T) {
 	for _, c := range []struct {
 		members string
 		warns   bool
-	}{{`}`, false}, {`, "disaggregation_mode": "prefill"}`, false}, {`, "disaggregation_mode": "decode"}`, true}, {`, "enable_prefix_caching": false}`, true}} {
+	}{{`}`, false}, {`, "disaggregation_mode": "prefill"}`, false}, {`, "disaggregation_mode": "decode"}`, true},
+		{`, "enable_prefix_caching": false}`, true}} {
 		s, err := Parse(common + c.members)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.planes.kvEventLag != 1500*time.Microsecond || strings.Contains(strings.Join(s.planes.warnings, "\n"), "kv_event_lag_ms has no effect") != c.warns {
+		if s.planes.kvEventLag != 1500*time.Microsecond ||
+			strings.Contains(strings.Join(s.planes.warnings, "\n"), "kv_event_lag_ms has no effect") != c.warns {
 			t.Errorf("%s: got %v and warnings %q", c.members, s.planes.kvEventLag, s.planes.warnings)
 		}
 	}
 	for _, wrong := range []string{`-1}`, `1e10}`} {
-		if _, err := Parse(`{"model_path": "m", "kv_event_lag_ms": ` + wrong); err == nil || !strings.HasPrefix(err.Error(), "kv_event_lag_ms: got") {
+		if _, err := Parse(`{"model_path": "m", "kv_event_lag_ms": ` + wrong); err == nil ||
+			!strings.HasPrefix(err.Error(), "kv_event_lag_ms: got") {
 			t.Errorf("%s: got %v", wrong, err)
 		}
 	}

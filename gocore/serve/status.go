@@ -56,7 +56,8 @@ func parseStatus(env environment, listen string) (s statusSpec, err error) {
 			path = "/" + path
 		}
 		if path == metricsPath || strings.ContainsAny(path, "{} \t") { // the router of requests has a meaning for these
-			return s, &strictjson.FieldError{Field: probe[0], Got: strconv.Quote(path), Want: "a path without blanks and braces, other than " + metricsPath}
+			return s, &strictjson.FieldError{Field: probe[0], Got: strconv.Quote(path),
+				Want: "a path without blanks and braces, other than " + metricsPath}
 		}
 		if !slices.Contains(s.paths, path) {
 			s.paths = append(s.paths, path)
@@ -85,11 +86,15 @@ func startStatus(spec statusSpec, registry *prometheus.Registry, status func() l
 	}
 	s := &statusServer{
 		server: &http.Server{
-			Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+			Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+			MaxHeaderBytes: 64 << 10,
 		},
 		address: listener.Addr().String(),
 	}
-	go guard.Func(func() { _ = connlimit.New(listener, maxStatusConnections, connlimit.OldestGivesWay).Serve(s.server) })()
+	go guard.Func(func() {
+		_ = connlimit.New(listener, maxStatusConnections, connlimit.OldestGivesWay).
+			Serve(s.server)
+	})()
 	return s, nil
 }
 
@@ -119,6 +124,7 @@ func answerHealth(w http.ResponseWriter, startReady bool, s live.Status, up time
 // newRegistry returns a registry for the metrics of this process, with those of every process.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector())
 	return registry
 }

@@ -19,11 +19,13 @@ type option struct {
 	aic bool
 
 	text, group string // of --help
-	// standIn is what --help names as the default of an option that has none of its own: it is decided when workers start.
+	// standIn is what --help names as the default of an option that has none of its own: it is decided when workers
+	// start.
 	standIn string
 	// by says which kinds of processes look at it; a process warns of others.
 	by readers
-	// prefill marks what only prefill workers look at, process what concerns a server as a whole, not one of its models.
+	// prefill marks what only prefill workers look at, process what concerns a server as a whole, not one of its
+	// models.
 	prefill, process bool
 	// off marks a switch that is on by default and has a --no- form.
 	off bool
@@ -68,11 +70,15 @@ var options = []option{
 	own("seed", strictjson.Integer{Max: math.MaxUint64}, 0).also(byFrontend).
 		help(workersGroup, "decides which tokens are drawn (default: 0)"),
 	own("timeline", strictjson.Text{NonEmpty: true}, nil).only(byWorkers).
-		help(workersGroup, "when the process ends, write what its engines did to this file for ui.perfetto.dev, FILE.pftrace: up to 64 MB, later events are left out"),
-	arg("response_replay_trace_path", "response_replay_trace_path").taking(strictjson.Text{NonEmpty: true}).only(byWorkers).
+		help(workersGroup, "when the process ends, write what its engines did to this file for ui.perfetto.dev, "+
+			"FILE.pftrace: up to 64 MB, later events are left out"),
+	arg("response_replay_trace_path", "response_replay_trace_path").taking(strictjson.Text{NonEmpty: true}).
+		only(byWorkers).
 		help(workersGroup, "JSONL file with answers to repeat").told("none"),
 	arg("reasoning", "reasoning").taking(strictjson.Text{}).also(byFrontend).
-		help(workersGroup, "JSON or @FILE: start_thinking_token_id, end_thinking_token_id, thinking_ratio").told("none"), // JSON text, see engineText
+		// JSON text, see engineText
+		help(workersGroup, "JSON or @FILE: start_thinking_token_id, end_thinking_token_id, thinking_ratio").
+		told("none"),
 
 	own("extra_engine_args", strictjson.Text{NonEmpty: true}, nil).
 		help(engineGroup, "JSON or YAML file with all engine arguments, instead of the options below; or @FILE, or JSON"),
@@ -166,7 +172,8 @@ var options = []option{
 	arg("aic_mtp_seed", "aic_mtp_seed").
 		help(durationsGroup, "decides which are accepted (default: 42)"),
 
-	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd").only(byWorkers|byFrontend).
+	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd").
+		only(byWorkers|byFrontend).
 		help(planesGroup, "etcd, kubernetes, file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
 	own("request_plane", strictjson.Enum{Choices: []string{"nats", "tcp", "http"}}, "tcp").only(byWorkers).
 		help(planesGroup, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
@@ -193,7 +200,8 @@ var options = []option{
 		help(disaggregationGroup, "GB/s between workers"),
 	arg("kv_transfer_timing_mode", "kv_transfer_timing_mode").
 		help(disaggregationGroup, "full_prompt or destination_missing"),
-	own("kv_cache_dtype", strictjson.Enum{Choices: []string{"auto", "bfloat16", "fp8", "fp8_ds_mla", "fp8_e4m3", "fp8_e5m2", "fp8_inc"}}, "auto").forPrefill().
+	own("kv_cache_dtype", strictjson.Enum{Choices: []string{"auto", "bfloat16", "fp8", "fp8_ds_mla", "fp8_e4m3",
+		"fp8_e5m2", "fp8_inc"}}, "auto").forPrefill().
 		help(disaggregationGroup, "data type of the KV cache (default: auto)"),
 	arg("kv_bytes_per_token", "kv_bytes_per_token").
 		help(disaggregationGroup, "size of a token's KV (default: from the model)"),
@@ -218,7 +226,8 @@ var options = []option{
 	own("frontend", strictjson.Bool{}, false).also(byFrontend).
 		help(serverGroup, "be the same server before live workers, which --discovery-backend finds, see docs/serve.md"),
 	own("config", strictjson.Text{NonEmpty: true}, nil).ofProcess().
-		help(serverGroup, "YAML or JSON file with options by their names; the command line has the last word").told("none"),
+		help(serverGroup, "YAML or JSON file with options by their names; the command line has the last word").
+		told("none"),
 	own("http_host", strictjson.Text{NonEmpty: true}, nil).overHTTP().
 		help(serverGroup, "address to listen at").told("--listen-host, or 127.0.0.1"),
 	own("http_port", strictjson.Integer{Max: math.MaxUint16}, 8000).overHTTP().
@@ -230,19 +239,25 @@ var options = []option{
 	own("data_parallel_ports", strictjson.Bool{}, false).serving().ofProcess().
 		help(serverGroup, "make each rank of --data-parallel-size a server of its own, at --http-port plus its number"),
 	own("models", strictjson.Text{}, nil).serving().ofProcess().
-		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
-	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes, Aliases: map[string]string{"kv_router": "kv"}}, "round-robin").serving().also(byFrontend).
+		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").
+		told("one model"),
+	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes,
+		Aliases: map[string]string{"kv_router": "kv"}}, "round-robin").serving().also(byFrontend).
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
 	own("router", strictjson.Text{NonEmpty: true}, nil).serving().also(byFrontend).
-		help(serverGroup, "router in Python instead of --router-mode: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed, see docs/routers.md").told("--router-mode"),
+		help(serverGroup, "router in Python instead of --router-mode: MODULE:CLASS, FILE.py:CLASS or the name of one "+
+			"that is installed, see docs/routers.md").told("--router-mode"),
 	own("timing_model", strictjson.Text{NonEmpty: true}, nil).serving().ofProcess().
-		help(serverGroup, "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is installed, see docs/timing.md").told("the engine arguments"),
+		help(serverGroup, "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is "+
+			"installed, see docs/timing.md").told("the engine arguments"),
 	own("scheduler_policy", strictjson.Text{NonEmpty: true}, nil).serving().ofProcess().
-		help(serverGroup, "what engines admit and preempt next, in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed, see docs/schedulers.md").told("the engine's own rule"),
+		help(serverGroup, "what engines admit and preempt next, in Python: MODULE:CLASS, FILE.py:CLASS or the name "+
+			"of one that is installed, see docs/schedulers.md").told("the engine's own rule"),
 	own("migration_limit", strictjson.Integer{Max: 1000}, 0).only(byFrontend).
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
 	own("router_rules", strictjson.Enum{Choices: []string{"own", "1.3", "1.6"}}, "own").only(byFrontend).
-		help(serverGroup, "with --frontend: what is done about a worker that does not answer, as Dynamo's frontend of a release does it (default: own)"),
+		help(serverGroup, "with --frontend: what is done about a worker that does not answer, as Dynamo's frontend "+
+			"of a release does it (default: own)"),
 	own("router_config", strictjson.Text{}, "{}").serving().also(byFrontend).
 		help(serverGroup, "JSON or @FILE: settings of the router, see docs/reference/routing-modes.md").told("{}"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
@@ -254,13 +269,15 @@ var options = []option{
 	own("decode_engine_args", strictjson.Text{}, "{}").serving().
 		help(serverGroup, "JSON or @FILE: the same of decode workers").told("{}"),
 	own("max_loras", strictjson.Integer{Min: 1, Max: 4096}, 1).serving().
-		help(serverGroup, "LoRA adapters that an engine is said to hold at once, in vllm:lora_requests_info (default: 1)"),
+		help(serverGroup, "LoRA adapters that an engine is said to hold at once, in vllm:lora_requests_info "+
+			"(default: 1)"),
 	own("lora_modules", strictjson.Text{}, "").serving().
 		help(serverGroup, "names of LoRA adapters that are loaded, with commas").told("none"),
 	own("response_mode", strictjson.Enum{Choices: []string{"random", "echo", "recorded"}}, "random").serving().
 		help(serverGroup, "what answers say: random, echo or recorded (default: random)"),
 	own("response_file", strictjson.Text{NonEmpty: true}, nil).serving().
-		help(serverGroup, "JSONL file with prompt and response or tool_calls, for --response-mode recorded").told("none"),
+		help(serverGroup, "JSONL file with prompt and response or tool_calls, for --response-mode recorded").
+		told("none"),
 	own("tool_call_probability", strictjson.Number{Max: 1}, 0.0).serving().
 		help(serverGroup, "how likely an answer calls tools where tool_choice leaves it to the model (default: 0)"),
 	own("max_parallel_tool_calls", strictjson.Integer{Min: 1, Max: 64}, 1).serving().
@@ -268,11 +285,14 @@ var options = []option{
 	own("tokenizer_processes", strictjson.Integer{Min: 1, Max: 64}, 2).serving().also(byFrontend).
 		help(serverGroup, "processes that tokenize for a model folder (default: 2)"),
 	own("tokenizer_python", strictjson.Text{NonEmpty: true}, "python3").serving().also(byFrontend).
-		help(serverGroup, "the Python that they run, with tokenizers and jinja2").told("the one that runs this command, or python3"),
+		help(serverGroup, "the Python that they run, with tokenizers and jinja2").
+		told("the one that runs this command, or python3"),
 	own("record", strictjson.Text{NonEmpty: true}, nil).serving().
-		help(serverGroup, "write what comes in to this file, as a trace that python -m dynamo.replay reads").told("nothing"),
+		help(serverGroup, "write what comes in to this file, as a trace that python -m dynamo.replay reads").
+		told("nothing"),
 	own("inject_errors", strictjson.Text{}, "").overHTTP().
-		help(serverGroup, "JSON or @FILE: faults for tests of clients: share, status, delay_ms, break_after_tokens").told("none"),
+		help(serverGroup, "JSON or @FILE: faults for tests of clients: share, status, delay_ms, break_after_tokens").
+		told("none"),
 	own("api_key", strictjson.Text{NonEmpty: true}, nil).overHTTP().
 		help(serverGroup, "keys of clients, with commas").told("none is needed"),
 	own("api_key_file", strictjson.Text{NonEmpty: true}, nil).overHTTP().
@@ -284,7 +304,8 @@ var options = []option{
 	own("tls_self_signed", strictjson.Bool{}, false).overHTTP().
 		help(serverGroup, "HTTPS with a certificate that the server makes at the start; clients have to be told to trust it"),
 	own("allowed_origins", strictjson.Text{NonEmpty: true}, "*").overHTTP().
-		help(serverGroup, "origins of pages that browsers let call the server, with commas or as a JSON list (default: *)"),
+		help(serverGroup, "origins of pages that browsers let call the server, with commas or as a JSON list "+
+			"(default: *)"),
 	own("allowed_methods", strictjson.Text{NonEmpty: true}, "*").overHTTP().
 		help(serverGroup, "methods that they may use, likewise (default: *)"),
 	own("allowed_headers", strictjson.Text{NonEmpty: true}, "*").overHTTP().

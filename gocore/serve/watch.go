@@ -42,7 +42,8 @@ func parseWatcher(name string, env environment) (watcher, []string, error) {
 	if w, finds := b.(watcher); finds {
 		return w, warnings, err
 	}
-	return nil, nil, &strictjson.FieldError{Field: "discovery_backend", Got: strconv.Quote(name), Want: "file, etcd or kubernetes: no other process is found with " + name}
+	return nil, nil, &strictjson.FieldError{Field: "discovery_backend", Got: strconv.Quote(name),
+		Want: "file, etcd or kubernetes: no other process is found with " + name}
 }
 
 func (b fileBackend) watch(context.Context, *slog.Logger) (*watched, error) {

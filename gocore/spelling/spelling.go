@@ -41,7 +41,10 @@ func Offer(typed string, names []string) string {
 		return "want one of " + all
 	}
 	ranked := slices.Clone(names)
-	slices.SortStableFunc(ranked, func(a, b string) int { return cmp.Compare(remoteness(typed, a), remoteness(typed, b)) })
+	slices.SortStableFunc(ranked, func(a,
+		b string) int {
+		return cmp.Compare(remoteness(typed, a), remoteness(typed, b))
+	})
 	count, length := 1, len(ranked[0])
 	for count < 3 && length+len(", ")+len(ranked[count]) <= offered {
 		length += len(", ") + len(ranked[count])

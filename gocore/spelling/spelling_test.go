@@ -36,7 +36,8 @@ func TestNearest(t *testing.T) {
 
 func TestEnding(t *testing.T) {
 	names := []string{"http-port", "http-host", "listen-host", "model_path"}
-	for typed, want := range map[string]string{"port": "http-port", "path": "model_path", "host": "", "ort": "", "": ""} {
+	for typed, want := range map[string]string{"port": "http-port", "path": "model_path", "host": "", "ort": "",
+		"": ""} {
 		if got := Ending(typed, names); got != want {
 			t.Errorf("%q: got %q, want %q", typed, got, want)
 		}
@@ -45,7 +46,8 @@ func TestEnding(t *testing.T) {
 
 func TestOffer(t *testing.T) {
 	few := []string{"size", "weight"}
-	many := []string{"block_size", "num_gpu_blocks", "max_num_seqs", "dp_size", "enable_prefix_caching", "router_ttl_secs", "sizes"}
+	many := []string{"block_size", "num_gpu_blocks", "max_num_seqs", "dp_size", "enable_prefix_caching",
+		"router_ttl_secs", "sizes"}
 	long := []string{strings.Repeat("a", 100), strings.Repeat("b", 100)}
 	tests := []struct {
 		typed string

@@ -53,7 +53,8 @@ func TestRefusals(t *testing.T) {
 		{"nearest inside", `{"inner": {"sizes": 1}}`, `unknown field "inner.sizes", did you mean "inner.size"?`},
 		{"nothing near", `{"weight": 1}`, `unknown field "weight", want one of 13, such as count, port, seed`},
 		{"nothing near inside", `{"inner": {"x": 1}}`, `unknown field "inner.x", want one of size, weight`},
-		{"key with a line break", "{\"inner\": {\"a\\nb\": 1}}", `unknown field "inner.a\nb", want one of size, weight`},
+		{"key with a line break", "{\"inner\": {\"a\\nb\": 1}}",
+			`unknown field "inner.a\nb", want one of size, weight`},
 
 		{"float for an integer", `{"count": 16.0}`, `count: got 16.0, want an integer >= 1`},
 		{"exponent for an integer", `{"count": 1e1}`, `count: got 1e1, want an integer >= 1`},
@@ -109,7 +110,8 @@ func TestRefusals(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	o := mustDecode(t, Schema{Fields: testFields}, ` {"count": 9223372036854775807, "seed": 18446744073709551615, "port": null,
-		"ratio": 3, "part": 1, "flag": false, "name": "a\u00e9\"", "files": ["x", "", "y"], "mode": "slow", "style": "BOLD",
+		"ratio": 3, "part": 1, "flag": false, "name": "a\u00e9\"", "files": ["x", "", "y"], "mode": "slow",
+			"style": "BOLD",
 		"inner": {"weight": 0.1}, "extra": {"a": [1, {}], "a": 2}} `)
 	checks := []struct {
 		name string

@@ -23,12 +23,13 @@ type Field struct {
 	// Default is what the accessors of Object return when the key is absent or null: an int, float64,
 	// bool or string as the type demands. Nil stands for the zero value, and means that the field has no default.
 	Default any
-	// NotNull makes an explicit null an error. Otherwise null reads like an absent key, and Object.Null tells them apart.
+	// NotNull makes an explicit null an error. Otherwise null reads like an absent key, and Object.Null tells them
+	// apart.
 	NotNull bool
 	// Required makes an absent key an error.
 	Required bool
-	// Doc describes the key in sentences. Decode does not use it; reference pages and Python's docstrings are written from
-	// it.
+	// Doc describes the key in sentences. Decode does not use it; reference pages and Python's docstrings are written
+	// from it.
 	Doc string
 }
 
@@ -73,8 +74,8 @@ type Enum struct {
 	// Added lists choices of a list that other packages may extend. It is asked each time, and may repeat Choices; nil
 	// adds none.
 	Added func() []string
-	// Aliases are other words for choices; nil for none. If there are some, dashes and underscores of choices are alike,
-	// too.
+	// Aliases are other words for choices; nil for none. If there are some, dashes and underscores of choices are
+	// alike, too.
 	Aliases map[string]string
 }
 

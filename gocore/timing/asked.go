@@ -26,8 +26,8 @@ type Question struct {
 	Kind  Kind
 	Batch int // requests of one rank
 	// Tokens is the number of new prompt tokens of each request, or the length of its sequence for Decode. For expert
-	// layers it is the number of prompt tokens of each rank (Batch is 1), or 0 for DecodeExperts, as lengths do not matter
-	// to them.
+	// layers it is the number of prompt tokens of each rank (Batch is 1), or 0 for DecodeExperts, as lengths do not
+	// matter to them.
 	Tokens int
 	Prefix int // prompt tokens that each request finds computed; 0 for Decode
 }
@@ -107,7 +107,8 @@ func (a *Asked) PrefillMs(s PrefillShape) float64 {
 	if s.NewTokens() == 0 {
 		return 0
 	}
-	return atLeast(0, a.ms(Question{Kind: Prefill, Batch: a.share(s.Requests), Tokens: s.NewTokens(), Prefix: s.MeanPrefix}))
+	return atLeast(0, a.ms(Question{Kind: Prefill, Batch: a.share(s.Requests), Tokens: s.NewTokens(),
+		Prefix: s.MeanPrefix}))
 }
 
 // DecodeMs implements [Model]. The KV tokens in use do not matter.

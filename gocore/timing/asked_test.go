@@ -39,16 +39,22 @@ func TestAskedQuestions(t *testing.T) {
 		want   []Question
 		wantMs float64
 	}{
-		{1, func(a *Asked) float64 { return a.PrefillMs(PrefillShape{2, 750, 50}) }, []Question{{Prefill, 2, 700, 50}}, 2_700_050},
+		{1, func(a *Asked) float64 { return a.PrefillMs(PrefillShape{2, 750, 50}) }, []Question{{Prefill, 2, 700, 50}},
+			2_700_050},
 		{1, func(a *Asked) float64 { return a.PrefillMs(PrefillShape{2, 50, 50}) }, nil, 0},
 		{1, func(a *Asked) float64 { return a.PrefillMs(PrefillShape{2, 50, 60}) }, nil, 0},
-		{1, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{3, 64, 1024, 40}) }, []Question{{Decode, 3, 40, 0}}, 3_040_000},
-		{8, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{130, 64, 1024, 40}) }, []Question{{Decode, 17, 40, 0}}, 17_040_000},
-		{8, func(a *Asked) float64 { return a.PrefillMs(PrefillShape{8, 50, 0}) }, []Question{{Prefill, 1, 50, 0}}, 1_050_000},
-		{1, func(a *Asked) float64 { return a.ExpertsMs(Prefill, 70) }, []Question{{PrefillExperts, 1, 70, 0}}, 1_070_000},
+		{1, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{3, 64, 1024, 40}) }, []Question{{Decode, 3, 40, 0}},
+			3_040_000},
+		{8, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{130, 64, 1024, 40}) },
+			[]Question{{Decode, 17, 40, 0}}, 17_040_000},
+		{8, func(a *Asked) float64 { return a.PrefillMs(PrefillShape{8, 50, 0}) }, []Question{{Prefill, 1, 50, 0}},
+			1_050_000},
+		{1, func(a *Asked) float64 { return a.ExpertsMs(Prefill, 70) }, []Question{{PrefillExperts, 1, 70, 0}},
+			1_070_000},
 		{1, func(a *Asked) float64 { return a.ExpertsMs(Decode, 7) }, []Question{{DecodeExperts, 7, 0, 0}}, 7_000_000},
 		{1, func(a *Asked) float64 { return a.ExpertsMs(Decode, 0) }, nil, 0},
-		{0, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{3, 64, 1024, 40}) }, []Question{{Decode, 3, 40, 0}}, 3_040_000},
+		{0, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{3, 64, 1024, 40}) }, []Question{{Decode, 3, 40, 0}},
+			3_040_000},
 	} {
 		outside := &sdk{answer: product}
 		a := NewAsked(c.ranks, outside.ask)
@@ -81,7 +87,8 @@ func TestAskedAhead(t *testing.T) {
 	for step := range 10 {
 		for _, batch := range []int{4, 7} {
 			context := 100*batch + step
-			if got, want := a.DecodeMs(DecodeShape{batch, 1, 2, context}), product(Question{Decode, batch, context, 0}).Ms; got != want {
+			if got, want := a.DecodeMs(DecodeShape{batch, 1, 2, context}),
+				product(Question{Decode, batch, context, 0}).Ms; got != want {
 				t.Fatalf("batch %d, context %d: got %v, want %v", batch, context, got, want)
 			}
 		}
@@ -113,9 +120,12 @@ func TestAskedErrors(t *testing.T) {
 		want string
 	}{
 		{(&sdk{err: gone}).ask, "decode of 2 requests of 11 tokens: gone"},
-		{(&sdk{answer: func(Question) Answer { return Answer{Err: beyond} }}).ask, "decode of 2 requests of 11 tokens: beyond the data"},
-		{(&sdk{answer: func(Question) Answer { return Answer{Ms: math.NaN()} }}).ask, "decode of 2 requests of 11 tokens: got NaN ms"},
-		{(&sdk{answer: func(Question) Answer { return Answer{Ms: math.Inf(1)} }}).ask, "decode of 2 requests of 11 tokens: got +Inf ms"},
+		{(&sdk{answer: func(Question) Answer { return Answer{Err: beyond} }}).ask,
+			"decode of 2 requests of 11 tokens: beyond the data"},
+		{(&sdk{answer: func(Question) Answer { return Answer{Ms: math.NaN()} }}).ask,
+			"decode of 2 requests of 11 tokens: got NaN ms"},
+		{(&sdk{answer: func(Question) Answer { return Answer{Ms: math.Inf(1)} }}).ask,
+			"decode of 2 requests of 11 tokens: got +Inf ms"},
 		{short, "decode of 2 requests of 11 tokens: got 0 answers to 1 questions"},
 	} {
 		a := NewAsked(1, c.ask)

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// Between returns a source of predictions that asks another one for a grid of shapes only, and draws straight lines between
-// them: of new tokens and of those before them it asks for 0 to 8, and four of each doubling beyond (10, 12, 14, 16, 20 ...).
-// Batches are asked for as they are, because kernels take steps there. Shapes on the grid get the very
+// Between returns a source of predictions that asks another one for a grid of shapes only, and draws straight lines
+// between them: of new tokens and of those before them it asks for 0 to 8, and four of each doubling beyond (10, 12,
+// 14, 16, 20 ...). Batches are asked for as they are, because kernels take steps there. Shapes on the grid get the very
 // answer. Where the other source knows no answer of the grid, it is asked for the shape itself.
 //
 // Answers depend on the shape alone, not on what was asked before. It is for one goroutine at a time.
@@ -111,8 +111,8 @@ type point struct {
 	weight float64
 }
 
-// around returns the sizes of the grid below and above n, the nearer with the larger weight. The weight of the second is 0
-// if n is on the grid.
+// around returns the sizes of the grid below and above n, the nearer with the larger weight. The weight of the second
+// is 0 if n is on the grid.
 func around(n int) [2]point {
 	step := 1
 	if octave := bits.Len(uint(max(n, 0))); octave > 3 {

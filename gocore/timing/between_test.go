@@ -25,16 +25,19 @@ func TestAround(t *testing.T) {
 	}
 }
 
-// TestBetween: what is linear in each size is met exactly, on the grid and beside it, and each shape of the grid is asked once.
+// TestBetween: what is linear in each size is met exactly, on the grid and beside it, and each shape of the grid is
+// asked once.
 func TestBetween(t *testing.T) {
 	linear := func(q Question) Answer {
-		return Answer{Ms: 3 + 2*float64(q.Batch) + 0.5*float64(q.Tokens) + 0.25*float64(q.Prefix) + 1e-3*float64(q.Batch*q.Tokens)}
+		return Answer{Ms: 3 + 2*float64(q.Batch) + 0.5*float64(q.Tokens) + 0.25*float64(q.Prefix) +
+			1e-3*float64(q.Batch*q.Tokens)}
 	}
 	outside := &sdk{answer: linear}
 	predict := Between(outside.ask)
 	for range 2 {
 		for _, q := range []Question{
-			{Decode, 1, 900, 0}, {Decode, 37, 901, 0}, {Decode, 37, 902, 0}, {Prefill, 3, 1000, 77}, {Prefill, 1, 8192, 0}, {Prefill, 1, 5, 3},
+			{Decode, 1, 900, 0}, {Decode, 37, 901, 0}, {Decode, 37, 902, 0}, {Prefill, 3, 1000, 77},
+			{Prefill, 1, 8192, 0}, {Prefill, 1, 5, 3},
 		} {
 			answers, err := predict([]Question{q})
 			if err != nil || math.Abs(answers[0].Ms-linear(q).Ms) > 1e-9*linear(q).Ms {

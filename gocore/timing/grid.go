@@ -57,7 +57,8 @@ func NewGrid(t Tables) (*Grid, error) {
 			"one for each pair of decode_active_kv_tokens and decode_context_length"},
 	} {
 		if len(table.values) != table.want {
-			return nil, &TableError{table.name, fmt.Sprint(len(table.values), " values"), fmt.Sprintf("%d, %s", table.want, table.what)}
+			return nil, &TableError{table.name, fmt.Sprint(len(table.values), " values"),
+				fmt.Sprintf("%d, %s", table.want, table.what)}
 		}
 		if err := checkFinite(table.name, table.values); err != nil {
 			return nil, err
@@ -75,7 +76,8 @@ func checkAxis(name string, values []float64) error {
 	}
 	for i := 1; i < len(values); i++ {
 		if !(values[i-1] < values[i]) {
-			return &TableError{name, fmt.Sprintf("%v after %v at index %d", values[i], values[i-1], i), "values that increase"}
+			return &TableError{name, fmt.Sprintf("%v after %v at index %d", values[i], values[i-1], i),
+				"values that increase"}
 		}
 	}
 	return checkFinite(name, values)

@@ -71,7 +71,8 @@ func TestGridDecode(t *testing.T) {
 		{35000, 5000, 49}, // beyond both: 27 at 1000, 38 at 3000
 		{5000, 0, 6.997997997997998},
 	} {
-		got := g.DecodeMs(DecodeShape{Requests: 7, ActiveTokens: c.active, TotalTokens: 1 << 20, MeanContext: c.context})
+		got := g.DecodeMs(DecodeShape{Requests: 7, ActiveTokens: c.active, TotalTokens: 1 << 20,
+			MeanContext: c.context})
 		if math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d tokens, context %d: got %v, want %v", c.active, c.context, got, c.want)
 		}
@@ -81,7 +82,8 @@ func TestGridDecode(t *testing.T) {
 func TestGridClamps(t *testing.T) {
 	falling := mustGrid(t, Tables{
 		PrefillISL: []float64{1000, 2000}, PrefillTTFTMs: []float64{5, 50},
-		DecodeActiveKVTokens: []float64{1000, 2000}, DecodeContextLength: []float64{1000, 2000}, DecodeITLMs: []float64{2, 3, 20, 30},
+		DecodeActiveKVTokens: []float64{1000, 2000}, DecodeContextLength: []float64{1000, 2000},
+		DecodeITLMs: []float64{2, 3, 20, 30},
 	})
 	if got := falling.PrefillMs(PrefillShape{Requests: 1, MeanISL: 100}); got != 0 {
 		t.Errorf("prefill before the axis: got %v, want 0", got)
@@ -107,12 +109,18 @@ func TestGridRefuses(t *testing.T) {
 	}{
 		{func(t *Tables) { t.PrefillISL = t.PrefillISL[:1] }, "prefill_isl: got 1 values, want at least two"},
 		{func(t *Tables) { t.PrefillISL = nil }, "prefill_isl: got 0 values, want at least two"},
-		{func(t *Tables) { t.PrefillISL[2] = 1000 }, "prefill_isl: got 1000 after 1000 at index 2, want values that increase"},
-		{func(t *Tables) { t.DecodeContextLength[1] = math.NaN() }, "decode_context_length: got NaN after 1 at index 1, want values that increase"},
-		{func(t *Tables) { t.DecodeActiveKVTokens[2] = math.Inf(1) }, "decode_active_kv_tokens: got +Inf at index 2, want finite values"},
-		{func(t *Tables) { t.PrefillTTFTMs = t.PrefillTTFTMs[1:] }, "prefill_ttft_ms: got 2 values, want 3, one for each prefill_isl"},
-		{func(t *Tables) { t.PrefillTTFTMs[0] = math.Inf(-1) }, "prefill_ttft_ms: got -Inf at index 0, want finite values"},
-		{func(t *Tables) { t.DecodeITLMs = t.DecodeITLMs[1:] }, "decode_itl: got 8 values, want 9, one for each pair of"},
+		{func(t *Tables) { t.PrefillISL[2] = 1000 },
+			"prefill_isl: got 1000 after 1000 at index 2, want values that increase"},
+		{func(t *Tables) { t.DecodeContextLength[1] = math.NaN() },
+			"decode_context_length: got NaN after 1 at index 1, want values that increase"},
+		{func(t *Tables) { t.DecodeActiveKVTokens[2] = math.Inf(1) },
+			"decode_active_kv_tokens: got +Inf at index 2, want finite values"},
+		{func(t *Tables) { t.PrefillTTFTMs = t.PrefillTTFTMs[1:] },
+			"prefill_ttft_ms: got 2 values, want 3, one for each prefill_isl"},
+		{func(t *Tables) { t.PrefillTTFTMs[0] = math.Inf(-1) },
+			"prefill_ttft_ms: got -Inf at index 0, want finite values"},
+		{func(t *Tables) { t.DecodeITLMs = t.DecodeITLMs[1:] },
+			"decode_itl: got 8 values, want 9, one for each pair of"},
 	} {
 		tables := fixture()
 		c.change(&tables)

@@ -5,8 +5,8 @@ package timing
 type Host struct {
 	StepMs float64 // of each pass that computes anything
 	SeqMs  float64 // besides, for each request that has a share of the pass
-	// Ranks is the number of attention data-parallel ranks that share the requests; each has a process of its own, and the
-	// one with the most requests counts. 0 is taken for 1.
+	// Ranks is the number of attention data-parallel ranks that share the requests; each has a process of its own, and
+	// the one with the most requests counts. 0 is taken for 1.
 	Ranks int
 }
 

@@ -7,7 +7,8 @@ import (
 
 // TestScaled: factors apply before rounding, and 1 changes nothing.
 func TestScaled(t *testing.T) {
-	prefill, decode := PrefillShape{Requests: 1, MeanISL: 64}, DecodeShape{Requests: 1, ActiveTokens: 1, TotalTokens: 100}
+	prefill, decode := PrefillShape{Requests: 1, MeanISL: 64},
+		DecodeShape{Requests: 1, ActiveTokens: 1, TotalTokens: 100}
 	p := Polynomial{}
 	s := Scale(nil, 2, 0.5)
 	if got, want := s.PrefillMs(prefill), 2*p.PrefillMs(prefill); got != want {

@@ -43,7 +43,8 @@ type HandoffResult struct {
 	Passes        []HandoffPass    `json:"passes"` // the first ones of all workers, by start
 }
 
-// HandoffRequest is what became of a row, in milliseconds and tokens: on the prefill worker, in between, and on the decode worker.
+// HandoffRequest is what became of a row, in milliseconds and tokens: on the prefill worker, in between, and on the
+// decode worker.
 type HandoffRequest struct {
 	Row           int     `json:"row"`
 	PrefillWorker int     `json:"prefill_worker"`
@@ -144,15 +145,18 @@ func (c *HandoffCase) Run(scheduler string) (HandoffResult, error) {
 	prefillWorker, decodeWorker := counts("prefill_worker_idx"), counts("decode_worker_idx")
 	prefillReused, reused := counts("reused_input_tokens"), counts("decode_reused_input_tokens")
 	prefillAdmit, held, reserved := times("prefill_admit_ms"), times("source_held_ms"), times("destination_reserved_ms")
-	activated, released, admit := times("destination_activated_ms"), times("source_released_ms"), times("decode_admit_ms")
+	activated, released, admit := times("destination_activated_ms"), times("source_released_ms"),
+		times("decode_admit_ms")
 	first, last := times("first_token_ms"), times("last_token_ms")
 	ranks, ranked := rows.Ints("dp_rank")
 	prefillRanks, _ := rows.Ints("prefill_dp_rank")
 	for i := range rows.Len() {
 		result.Requests = append(result.Requests, HandoffRequest{
-			Row: int(row[i]), PrefillWorker: int(prefillWorker[i]), PrefillAdmit: prefillAdmit[i], PrefillReused: int(prefillReused[i]),
-			PrefillEnd: held[i], DecodeWorker: int(decodeWorker[i]), LoadAt: reserved[i], TransferEnd: activated[i],
-			Released: released[i], Reused: int(reused[i]), Admit: admit[i], First: first[i], Last: last[i], Tokens: int(tokens[i]),
+			Row: int(row[i]), PrefillWorker: int(prefillWorker[i]), PrefillAdmit: prefillAdmit[i],
+			PrefillReused: int(prefillReused[i]),
+			PrefillEnd:    held[i], DecodeWorker: int(decodeWorker[i]), LoadAt: reserved[i], TransferEnd: activated[i],
+			Released: released[i], Reused: int(reused[i]), Admit: admit[i], First: first[i], Last: last[i],
+			Tokens: int(tokens[i]),
 		})
 		if ranked {
 			result.Requests[i].Rank, result.Requests[i].PrefillRank = int(ranks[i]), int(prefillRanks[i])
@@ -165,7 +169,8 @@ func compareStarts(a, b HandoffPass, byWorker bool) int {
 	if order := cmp.Compare(a.Pass[0], b.Pass[0]); order != 0 || !byWorker {
 		return order
 	}
-	return cmp.Or(cmp.Compare(b.Worker[:1], a.Worker[:1]), cmp.Compare(len(a.Worker), len(b.Worker)), cmp.Compare(a.Worker, b.Worker))
+	return cmp.Or(cmp.Compare(b.Worker[:1], a.Worker[:1]), cmp.Compare(len(a.Worker), len(b.Worker)),
+		cmp.Compare(a.Worker, b.Worker))
 }
 
 // add notes a pass, unless nothing happened in it.
@@ -186,8 +191,8 @@ func (r *HandoffResult) add(role engine.Role, worker int, s engine.Shape) {
 	r.Passes = append(r.Passes, HandoffPass{fmt.Sprint(name, worker), one.Passes[0]})
 }
 
-// Difference describes the first pass or, if there is none, the first request in which a result differs from what is recorded of
-// the case; "" if nothing does.
+// Difference describes the first pass or, if there is none, the first request in which a result differs from what is
+// recorded of the case; "" if nothing does.
 func (c *HandoffCase) Difference(r HandoffResult) string {
 	for i, want := range c.Passes {
 		if i >= len(r.Passes) {
@@ -215,7 +220,8 @@ func (c *HandoffCase) Difference(r HandoffResult) string {
 		return [5]int{r.Preemptions, r.PrefillPasses, r.DecodePasses, r.PrefillPeak, r.DecodePeak}
 	}
 	if want, got := totals(&c.HandoffResult), totals(&r); want != got {
-		return fmt.Sprintf("preemptions, passes and most blocks of prefill and decode workers: want %v, got %v", want, got)
+		return fmt.Sprintf("preemptions, passes and most blocks of prefill and decode workers: want %v, got %v", want,
+			got)
 	}
 	return ""
 }
@@ -223,7 +229,8 @@ func (c *HandoffCase) Difference(r HandoffResult) string {
 // same reports whether two records agree, times to 1e-9 of their value.
 func (q HandoffRequest) same(other HandoffRequest) bool {
 	times := func(q *HandoffRequest) []*float64 {
-		return []*float64{&q.PrefillAdmit, &q.PrefillEnd, &q.LoadAt, &q.TransferEnd, &q.Released, &q.Admit, &q.First, &q.Last}
+		return []*float64{&q.PrefillAdmit, &q.PrefillEnd, &q.LoadAt, &q.TransferEnd, &q.Released, &q.Admit, &q.First,
+			&q.Last}
 	}
 	mine, theirs := times(&q), times(&other)
 	for i := range mine {

@@ -2,8 +2,8 @@ package truth
 
 import "testing"
 
-// TestRecordedHandoffs compares every request, from its prefill worker to its last token, and the first passes of all workers, with
-// what vLLM's own schedulers did. With synchronous passes and without ranks both releases do the same.
+// TestRecordedHandoffs compares every request, from its prefill worker to its last token, and the first passes of all
+// workers, with what vLLM's own schedulers did. With synchronous passes and without ranks both releases do the same.
 func TestRecordedHandoffs(t *testing.T) {
 	for file, want := range map[string]int{"handoff": 50, "handoff-more": 40} {
 		cases := 0

@@ -42,9 +42,9 @@ type Request struct {
 	Rank   int     `json:"rank"` // the data-parallel rank
 }
 
-// Pass is start, end, requests that compute prompt tokens, the sum of their prompt positions at the end, and at the start,
-// requests that get a token; then, of vLLM, blocks in use, tokens computed, requests preempted; of SGLang, the lengths of the
-// sequences that get a token, tokens in use, requests retracted.
+// Pass is start, end, requests that compute prompt tokens, the sum of their prompt positions at the end, and at the
+// start, requests that get a token; then, of vLLM, blocks in use, tokens computed, requests preempted; of SGLang, the
+// lengths of the sequences that get a token, tokens in use, requests retracted.
 type Pass [9]float64
 
 // Result is what our engine does with a case.
@@ -57,10 +57,11 @@ type Result struct {
 }
 
 // settingNames are the nested engine arguments that say what settings of SGLang's driver do.
-var settingNames = map[string]string{"overlap": "overlap_schedule", "mixed_chunk": "enable_mixed_chunk", "ignore_eos": "ignore_eos"}
+var settingNames = map[string]string{"overlap": "overlap_schedule", "mixed_chunk": "enable_mixed_chunk",
+	"ignore_eos": "ignore_eos"}
 
-// Args returns the engine arguments of a case, with more that take precedence. The drivers do not overlap passes unless a case
-// asks for it; a stock server does, and so do we by default.
+// Args returns the engine arguments of a case, with more that take precedence. The drivers do not overlap passes unless
+// a case asks for it; a stock server does, and so do we by default.
 func (c *Case) Args(more map[string]any) (engineargs.Args, error) {
 	all := map[string]any{}
 	for _, part := range []map[string]any{c.Engine, c.VLLM, more} {

@@ -40,7 +40,8 @@ func readCases[C any](t *testing.T, path string, see func(*C)) {
 // settings, in pools of few pages each as large as the chunk, with batches that mix prompts with decoding requests,
 // with a tier of host memory, and with a second pool for layers that have a sliding window.
 func TestRecordedSGLang(t *testing.T) {
-	for name, want := range map[string]int{"sglang": 95, "sglang-small": 30, "sglang-mixed": 16, "sglang-hicache": 60, "sglang-window": 30} {
+	for name, want := range map[string]int{"sglang": 95, "sglang-small": 30, "sglang-mixed": 16, "sglang-hicache": 60,
+		"sglang-window": 30} {
 		t.Run(name, func(t *testing.T) {
 			cases := 0
 			readCases(t, "../../tests/truth/"+name+".jsonl.gz", func(c *Case) {
@@ -141,8 +142,8 @@ func check(c *Case, scheduler string) error {
 	return nil
 }
 
-// TestRecordedRanks compares every request, and its rank, with what vLLM's and SGLang's own schedulers did as data-parallel
-// ranks that run their passes together.
+// TestRecordedRanks compares every request, and its rank, with what vLLM's and SGLang's own schedulers did as
+// data-parallel ranks that run their passes together.
 func TestRecordedRanks(t *testing.T) {
 	for _, file := range []struct {
 		name, scheduler string

@@ -54,12 +54,13 @@ func sglangOwn(args engineargs.Args, setup engine.Setup) engine.Engine {
 }
 
 // made makes an engine.Engine of what a constructor returns.
-func made[E engine.Engine](construct func(engineargs.Args, engine.Setup) E) func(engineargs.Args, engine.Setup) engine.Engine {
+func made[E engine.Engine](construct func(engineargs.Args, engine.Setup) E) func(engineargs.Args,
+	engine.Setup) engine.Engine {
 	return func(args engineargs.Args, setup engine.Setup) engine.Engine { return construct(args, setup) }
 }
 
-// Register adds the engine of a type that engineargs.AddEngineType has returned. It is for the init functions of packages
-// that bring an engine along, and panics if the type has an engine.
+// Register adds the engine of a type that engineargs.AddEngineType has returned. It is for the init functions of
+// packages that bring an engine along, and panics if the type has an engine.
 func Register(t engineargs.EngineType, k Kind) {
 	by := selector{t, engineargs.Dynamo}
 	if _, taken := kinds[by]; taken {
@@ -84,13 +85,15 @@ func Check(args engineargs.Args) error {
 	}
 }
 
-// New returns an idle worker with the engine that args ask for. To a prefill worker that is an [engine.Puller], whose shell tells it
-// of transfers at any time, requests come when they reach the scheduler: RequestDelay after they were sent.
+// New returns an idle worker with the engine that args ask for. To a prefill worker that is an [engine.Puller], whose
+// shell tells it of transfers at any time, requests come when they reach the scheduler: RequestDelay after they were
+// sent.
 func New(args engineargs.Args, setup engine.Setup) Worker {
 	setup.Model = args.Knobs.Scaled(setup.Model)
 	made := kindOf(args).New(args, setup)
 	delay := RequestDelay(args)
-	if delay == (Delay{}) || setup.Role == engine.Decode || setup.Role == engine.Prefill && Traits(args).Handoff == engine.Pulled {
+	if delay == (Delay{}) || setup.Role == engine.Decode ||
+		setup.Role == engine.Prefill && Traits(args).Handoff == engine.Pulled {
 		return Worker{Engine: made}
 	}
 	return Worker{Engine: intake.New(made, delay, args.BlockSize)}
@@ -102,5 +105,6 @@ type Delay = intake.Delay
 // RequestDelay returns how long requests are on their way to the scheduler of a worker that is the first to get them.
 func RequestDelay(args engineargs.Args) Delay {
 	clock := timing.Clock{Speedup: args.SpeedupRatio}
-	return Delay{Ms: clock.Ms(args.Knobs.RequestOverheadUs / 1000), TokenMs: clock.Ms(args.Knobs.RequestTokenOverheadUs / 1000)}
+	return Delay{Ms: clock.Ms(args.Knobs.RequestOverheadUs / 1000),
+		TokenMs: clock.Ms(args.Knobs.RequestTokenOverheadUs / 1000)}
 }

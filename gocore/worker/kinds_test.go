@@ -14,7 +14,8 @@ func TestKinds(t *testing.T) {
 		`{}`, `{"engine_type":"sglang"}`, `{"engine_type":"trtllm"}`, `{"scheduler":"vllm"}`,
 		`{"worker_type":"prefill"}`, `{"worker_type":"decode"}`,
 		`{"engine_type":"sglang","worker_type":"prefill"}`, `{"engine_type":"sglang","worker_type":"decode"}`,
-		`{"scheduler":"vllm","worker_type":"prefill","request_overhead_us":5}`, `{"scheduler":"vllm","worker_type":"decode"}`,
+		`{"scheduler":"vllm","worker_type":"prefill","request_overhead_us":5}`,
+		`{"scheduler":"vllm","worker_type":"decode"}`,
 	} {
 		args, _, err := engineargs.Parse(text)
 		if err != nil {

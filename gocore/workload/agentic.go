@@ -119,7 +119,8 @@ func (l *agenticLoader) turn(r *row) (Turn, error) {
 	turn.InputTokens = capacity
 	if r.given&fieldInputLength != 0 {
 		if r.inputLength > uint64(capacity) {
-			return Turn{}, fmt.Errorf("input_length: got %d, want at most %d: hash_ids has %d ids, each for %d tokens (trace_block_size)",
+			return Turn{}, fmt.Errorf("input_length: got %d, want at most %d: hash_ids has %d ids, each for %d "+
+				"tokens (trace_block_size)",
 				r.inputLength, capacity, len(r.hashIDs), l.spec.TraceBlockSize)
 		}
 		turn.InputTokens = int(r.inputLength)
@@ -150,7 +151,8 @@ func (l *agenticLoader) finish() error {
 			var err error
 			switch {
 			case !known:
-				err = fmt.Errorf("wait_for: request %q waits for %q, which is no row's request_id", l.w.RequestIDs[turn], name)
+				err = fmt.Errorf("wait_for: request %q waits for %q, which is no row's request_id",
+					l.w.RequestIDs[turn], name)
 			case earlier == int32(turn):
 				err = fmt.Errorf("wait_for: request %q waits for itself", name)
 			}

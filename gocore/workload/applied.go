@@ -109,9 +109,9 @@ func (r *appliedRow) check(given fields) error {
 	return nil
 }
 
-// loadApplied reads whole sessions: the format applied_compute_agentic. The prompt of a turn is that of the turn before,
-// the answer to it and the output of the tool. Generated tokens are never prefix hits: the trace does not say what they
-// are, so the next prompt has blocks of its own in their place.
+// loadApplied reads whole sessions: the format applied_compute_agentic. The prompt of a turn is that of the turn
+// before, the answer to it and the output of the tool. Generated tokens are never prefix hits: the trace does not say
+// what they are, so the next prompt has blocks of its own in their place.
 func loadApplied(w *Workload, source Source, spec TraceSpec) error {
 	if err := spec.checkShared(); err != nil {
 		return err
@@ -156,7 +156,8 @@ func (l *appliedLoader) add(r *appliedRow) error {
 	session := int32(len(l.w.Sessions))
 	input, turns := int(r.prompt), len(r.responses)
 	for k := 0; k <= turns; k++ {
-		turn := Turn{Row: int32(l.line - 1), Session: session, Index: int32(k), InputTokens: input, OutputTokens: int(r.final)}
+		turn := Turn{Row: int32(l.line - 1), Session: session, Index: int32(k), InputTokens: input,
+			OutputTokens: int(r.final)}
 		if k > 0 {
 			turn.DelayMs = r.latencies[k-1] * 1000
 		}
@@ -206,9 +207,9 @@ func (l *appliedLoader) prompt(first, last int) kvcache.Prompt {
 	return l.blocks.prompt(noParent, l.hashIDs, last)
 }
 
-// sharedID returns block i of the prefix of the session's group. Groups take turns by line. Their prefixes differ in the
-// first block and therefore in all; the reference means to keep groups apart too, but reads only the low half of its
-// ids, which is i in every group.
+// sharedID returns block i of the prefix of the session's group. Groups take turns by line. Their prefixes differ in
+// the first block and therefore in all; the reference means to keep groups apart too, but reads only the low half of
+// its ids, which is i in every group.
 func (l *appliedLoader) sharedID(i int) uint64 {
 	if group := (l.line - 1) % l.spec.NumPrefixGroups; i == 0 && group > 0 {
 		return uint64(math.MaxUint32 - (group - 1))

@@ -62,7 +62,8 @@ func (a Arrivals) check() error {
 	case !bursty && a.CV != 0:
 		return fmt.Errorf("arrival_cv: got %v, want it left out: arrival_process is %v", a.CV, a.Process)
 	case bursty && a.CV == 0:
-		return fmt.Errorf("arrival_cv: missing, want a number from %v to %v: arrival_process is %v", MinCV, MaxCV, a.Process)
+		return fmt.Errorf("arrival_cv: missing, want a number from %v to %v: arrival_process is %v", MinCV, MaxCV,
+			a.Process)
 	case bursty && !(a.CV >= MinCV && a.CV <= MaxCV):
 		return fmt.Errorf("arrival_cv: got %v, want a number from %v to %v", a.CV, MinCV, MaxCV)
 	}

@@ -27,7 +27,8 @@ func TestMomentsOfArrivals(t *testing.T) {
 			gaps[i] = starts[i+1] - starts[i]
 		}
 		mean, cv := moments(gaps)
-		if want := 1000 / c.arrivals.RequestRate; starts[0] != 0 || math.Abs(mean/want-1) > 0.02 || math.Abs(cv-c.cv) > 0.03*max(c.cv, 0.1) {
+		if want := 1000 / c.arrivals.RequestRate; starts[0] != 0 || math.Abs(mean/want-1) > 0.02 ||
+			math.Abs(cv-c.cv) > 0.03*max(c.cv, 0.1) {
 			t.Errorf("%+v: got mean %v and cv %v, want %v and %v", c.arrivals, mean, cv, want, c.cv)
 		}
 		if slices.Min(gaps) < 0 {
@@ -56,24 +57,30 @@ func TestParseArrivalProcess(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
-	if _, err := ParseArrivalProcess("Poisson"); err == nil || err.Error() != `arrival_process: got "Poisson", want one of constant, poisson, gamma, weibull` {
+	if _, err := ParseArrivalProcess("Poisson"); err == nil ||
+		err.Error() != `arrival_process: got "Poisson", want one of constant, poisson, gamma, weibull` {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestArrivalsRefuse(t *testing.T) {
 	for want, arrivals := range map[string]Arrivals{
-		"request_rate: missing, want a number > 0: arrival_process is poisson":                  {Process: Poisson},
-		"request_rate: got -1, want a finite number > 0":                                        {RequestRate: -1},
-		"request_rate: got NaN, want a finite number > 0":                                       {RequestRate: math.NaN()},
-		"request_rate: got +Inf, want a finite number > 0":                                      {RequestRate: math.Inf(1)},
-		"request_rate: got 1e-320, want a finite number > 0":                                    {RequestRate: 1e-320},
-		"arrival_cv: got 2, want it left out: it is for arrival_process gamma and weibull":      {CV: 2},
-		"arrival_cv: got 2, want it left out: arrival_process is poisson":                       {Process: Poisson, RequestRate: 1, CV: 2},
-		"arrival_cv: got 2, want it left out: arrival_process is constant":                      {RequestRate: 1, CV: 2},
-		"arrival_cv: missing, want a number from 0.01 to 100: arrival_process is gamma":         {Process: Gamma, RequestRate: 1},
-		"arrival_cv: got 0.001, want a number from 0.01 to 100":                                 {Process: Weibull, RequestRate: 1, CV: 0.001},
-		"arrival_cv: got NaN, want a number from 0.01 to 100":                                   {Process: Weibull, RequestRate: 1, CV: math.NaN()},
+		"request_rate: missing, want a number > 0: arrival_process is poisson":             {Process: Poisson},
+		"request_rate: got -1, want a finite number > 0":                                   {RequestRate: -1},
+		"request_rate: got NaN, want a finite number > 0":                                  {RequestRate: math.NaN()},
+		"request_rate: got +Inf, want a finite number > 0":                                 {RequestRate: math.Inf(1)},
+		"request_rate: got 1e-320, want a finite number > 0":                               {RequestRate: 1e-320},
+		"arrival_cv: got 2, want it left out: it is for arrival_process gamma and weibull": {CV: 2},
+		"arrival_cv: got 2, want it left out: arrival_process is poisson": {Process: Poisson,
+			RequestRate: 1, CV: 2},
+		"arrival_cv: got 2, want it left out: arrival_process is constant": {RequestRate: 1,
+			CV: 2},
+		"arrival_cv: missing, want a number from 0.01 to 100: arrival_process is gamma": {Process: Gamma,
+			RequestRate: 1},
+		"arrival_cv: got 0.001, want a number from 0.01 to 100": {Process: Weibull,
+			RequestRate: 1, CV: 0.001},
+		"arrival_cv: got NaN, want a number from 0.01 to 100": {Process: Weibull,
+			RequestRate: 1, CV: math.NaN()},
 		"request_rate: got 1e-305, want a number that leaves the arrivals of 6 requests finite": {RequestRate: 1e-305},
 	} {
 		spec := smallSpec()

@@ -23,7 +23,8 @@ func conversationTrace(rows int) []byte {
 			*ids = append(*ids, fresh)
 			fresh++
 		}
-		fmt.Fprintf(&text, `{"timestamp": %d, "input_length": %d, "output_length": %d, "hash_ids": [`, i*30, 512*len(*ids)-rng.IntN(512), 1+rng.IntN(700))
+		fmt.Fprintf(&text, `{"timestamp": %d, "input_length": %d, "output_length": %d, "hash_ids": [`, i*30,
+			512*len(*ids)-rng.IntN(512), 1+rng.IntN(700))
 		for j, id := range *ids {
 			if j > 0 {
 				text.WriteString(", ")
@@ -42,7 +43,8 @@ func BenchmarkLoadMooncake(b *testing.B) {
 			b.SetBytes(int64(len(trace)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := LoadMooncake(bytes.NewReader(trace), "t", TraceSpec{TraceBlockSize: 512, EngineBlockSize: engineBlock}); err != nil {
+				if _, err := LoadMooncake(bytes.NewReader(trace), "t",
+					TraceSpec{TraceBlockSize: 512, EngineBlockSize: engineBlock}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -43,7 +43,8 @@ func ConvertDynamo(out io.Writer, sources []Source, agentic bool, poll func() er
 	if agentic {
 		if all, err := rec.context(sources); err != nil || !all {
 			if err == nil {
-				err = fmt.Errorf("%s: no request has an agent_context, which an agentic trace needs", sourceNames(sources))
+				err = fmt.Errorf("%s: no request has an agent_context, which an agentic trace needs",
+					sourceNames(sources))
 			}
 			return Conversion{}, err
 		}
@@ -147,7 +148,8 @@ func (c Conversion) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rows: %d\ntrace block size: %d\n", c.Rows, c.TraceBlockSize)
 	if c.Tools.Spans > 0 {
-		fmt.Fprintf(&b, "tool calls: %d, %.2f s in all, sessions with tool calls: %d\n", c.Tools.Spans, c.Tools.TotalSeconds, c.Tools.Sessions)
+		fmt.Fprintf(&b, "tool calls: %d, %.2f s in all, sessions with tool calls: %d\n", c.Tools.Spans,
+			c.Tools.TotalSeconds, c.Tools.Sessions)
 		fmt.Fprintf(&b, "tool calls by status: %s; by class: %s\n", list(c.Tools.ByStatus), list(c.Tools.ByClass))
 	}
 	return b.String()

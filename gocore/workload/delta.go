@@ -1,7 +1,7 @@
 package workload
 
-// accumulation is what a mooncake-delta trace adds up to. The prompt of a turn is everything its session has said before:
-// the inputs of the earlier turns, the tokens they generated, and its own input.
+// accumulation is what a mooncake-delta trace adds up to. The prompt of a turn is everything its session has said
+// before: the inputs of the earlier turns, the tokens they generated, and its own input.
 //
 //	turn 0   input . . . . . . . . output o o o
 //	turn 1   input . . . . . . . . . . . o o o . . . . output o o
@@ -46,7 +46,8 @@ func (a *accumulation) extend(h *history, t *Turn, turn int32) {
 
 // replan returns the turns after a rejected one with the prompts they have now. current gives the turns as planned so
 // far, blocks hands out ids, and silent tells which turns up to rejected were rejected.
-func (a *accumulation) replan(rejected int32, blocks *interner, current func(int32) *Turn, silent map[int32]bool) map[int32]*Turn {
+func (a *accumulation) replan(rejected int32, blocks *interner, current func(int32) *Turn,
+	silent map[int32]bool) map[int32]*Turn {
 	first := a.w.Sessions[a.w.Turns[rejected].Session].First
 	h := &history{blocks: blocks, root: a.inputs[first].root}
 	for turn := first; ; turn = a.w.Turns[turn].Next {

@@ -27,7 +27,8 @@ func TestAccumulationAgainstModel(t *testing.T) {
 		if err := w.Schedule(false, 1); err != nil {
 			t.Fatal(err)
 		}
-		m := &tokenModel{t: t, rows: rows, spec: spec, said: map[string][]int{}, names: map[string]kvcache.BlockID{}, texts: map[kvcache.BlockID]string{}, generates: map[string]func(){}}
+		m := &tokenModel{t: t, rows: rows, spec: spec, said: map[string][]int{}, names: map[string]kvcache.BlockID{},
+			texts: map[kvcache.BlockID]string{}, generates: map[string]func(){}}
 		d := NewDriver(w, 0)
 		drive(d, 3, func(turn int32, _ float64) { m.sent(turn, d.Turn(turn), w.Turns[turn].Next != 0) },
 			func(turn int32) bool { return m.over(turn, rng.IntN(4) == 0) })
@@ -78,7 +79,8 @@ func jsonl(rows []deltaRow) string {
 			when = fmt.Sprintf(`"delay":%d`, i%3)
 		}
 		known[r.session] = true
-		fmt.Fprintf(&b, `{"session_id":"%s",%s,"hash_ids":%s,"input_length":%d,"output_length":%d`, r.session, when, list(r.ids), r.length, r.output)
+		fmt.Fprintf(&b, `{"session_id":"%s",%s,"hash_ids":%s,"input_length":%d,"output_length":%d`, r.session, when,
+			list(r.ids), r.length, r.output)
 		if r.named != nil {
 			fmt.Fprintf(&b, `,"output_token_ids":%s`, list(r.named))
 		}
@@ -170,7 +172,8 @@ func expand(ids []int, length, traceBlock int) []int {
 // TestTurnsShareTheirPrompts checks that a long session does not hold each prompt anew.
 func TestTurnsShareTheirPrompts(t *testing.T) {
 	text := strings.Repeat(`{"session_id":"s","timestamp":0,"hash_ids":[1],"output_length":4}`+"\n", 50)
-	w, err := Load(MooncakeDelta, []Source{{Name: "t", Reader: strings.NewReader(text)}}, TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
+	w, err := Load(MooncakeDelta, []Source{{Name: "t", Reader: strings.NewReader(text)}},
+		TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

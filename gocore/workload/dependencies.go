@@ -81,5 +81,6 @@ func circleFault(names []string, turns []int32) error {
 		}
 		fmt.Fprintf(&b, "%q -> ", names[turn])
 	}
-	return fmt.Errorf("wait_for: a dependency cycle, so that none of these can start: %s%q", b.String(), names[turns[0]])
+	return fmt.Errorf("wait_for: a dependency cycle, so that none of these can start: %s%q", b.String(),
+		names[turns[0]])
 }

@@ -26,7 +26,8 @@ func TestDependenciesAgainstModel(t *testing.T) {
 			fmt.Fprintf(&rows, `{"request_id":"%d","timestamp":%d,"wait_for":[%s],"delay":%d,"hash_ids":[1],"output_length":1}`+"\n",
 				i, rng.IntN(20), strings.Join(waits, ","), rng.IntN(9))
 		}
-		w, err := Load(Agentic, []Source{{Name: "t", Reader: strings.NewReader(rows.String())}}, TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
+		w, err := Load(Agentic, []Source{{Name: "t", Reader: strings.NewReader(rows.String())}},
+			TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,8 @@ const MaxLength = math.MaxInt32
 
 const (
 	// LengthForms says what ParseLengths reads.
-	LengthForms     = "an integer >= 1, uniform(A,B), normal(mean=M,std=S), lognormal(mean=M,cv=C) or empirical(FILE), the middle two with min= and max= if you like"
+	LengthForms = "an integer >= 1, uniform(A,B), normal(mean=M,std=S), lognormal(mean=M,cv=C) or " +
+		"empirical(FILE), the middle two with min= and max= if you like"
 	wantLength      = "an integer from 1 to 2147483647"
 	wantPositive    = "a number > 0"
 	wantNonNegative = "a number >= 0"
@@ -97,7 +98,8 @@ func (d *Lengths) parseUniform(inner string) (err error) {
 	d.family = uniformLength
 	ends := strings.Split(inner, ",")
 	if len(ends) != 2 {
-		return fmt.Errorf("got %d numbers, want the shortest and the longest length, as in uniform(100,4000)", len(ends))
+		return fmt.Errorf("got %d numbers, want the shortest and the longest length, as in uniform(100,4000)",
+			len(ends))
 	}
 	if d.min, err = parseLength("the shortest length", ends[0]); err != nil {
 		return err
@@ -166,7 +168,8 @@ func (d *Lengths) takeBounds(p parameters) (err error) {
 
 func (d *Lengths) checkBounds() error {
 	if d.min > d.max {
-		return fmt.Errorf("got %d as the shortest and %d as the longest length, want them the other way round", d.min, d.max)
+		return fmt.Errorf("got %d as the shortest and %d as the longest length, want them the other way round", d.min,
+			d.max)
 	}
 	return nil
 }
@@ -181,7 +184,8 @@ func parseParameters(inner string, known ...string) (parameters, error) {
 		key = strings.TrimSpace(key)
 		switch {
 		case !found:
-			return nil, fmt.Errorf("got %q, want KEY=VALUE with a key of %s", strings.TrimSpace(part), strings.Join(known, ", "))
+			return nil, fmt.Errorf("got %q, want KEY=VALUE with a key of %s", strings.TrimSpace(part),
+				strings.Join(known, ", "))
 		case !slices.Contains(known, key):
 			return nil, fmt.Errorf("unknown key %q, want one of %s", key, strings.Join(known, ", "))
 		case p[key] != "":

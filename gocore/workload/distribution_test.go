@@ -69,7 +69,8 @@ func TestMomentsOfLengths(t *testing.T) {
 }
 
 func TestBoundsAreReached(t *testing.T) {
-	for _, text := range []string{"normal(mean=100,std=80,min=50,max=150)", "lognormal(mean=100,cv=2,min=50,max=150)", "uniform(50,150)"} {
+	for _, text := range []string{"normal(mean=100,std=80,min=50,max=150)", "lognormal(mean=100,cv=2,min=50,max=150)",
+		"uniform(50,150)"} {
 		lengths := drawn(t, mustParse(t, text), 10_000, 1)
 		if slices.Min(lengths) != 50 || slices.Max(lengths) != 150 {
 			t.Errorf("%s: got lengths from %d to %d", text, slices.Min(lengths), slices.Max(lengths))
@@ -86,7 +87,8 @@ func TestEmpiricalLengths(t *testing.T) {
 	if path, needed := d.File(); path != "lengths of today.txt" || !needed {
 		t.Errorf("got %q, %v", path, needed)
 	}
-	if _, err := d.draw(1, rand.NewPCG(0, 0)); err == nil || err.Error() != "empirical( lengths of today.txt ): the file has not been read" {
+	if _, err := d.draw(1, rand.NewPCG(0, 0)); err == nil ||
+		err.Error() != "empirical( lengths of today.txt ): the file has not been read" {
 		t.Errorf("got %v", err)
 	}
 	if err := d.ReadFile(Source{Name: "f", Reader: strings.NewReader("# tokens\n7\r\n\n 30\n7")}); err != nil {
@@ -111,7 +113,8 @@ func TestEmpiricalLengths(t *testing.T) {
 		"2147483648":      "f line 1: got 2147483648, want an integer from 1 to 2147483647",
 		"\x1f\x8b broken": "f cannot be read: the compressed data is truncated",
 	} {
-		if err := d.ReadFile(Source{Name: "f", Reader: strings.NewReader(text)}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := d.ReadFile(Source{Name: "f", Reader: strings.NewReader(text)}); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
@@ -119,20 +122,21 @@ func TestEmpiricalLengths(t *testing.T) {
 
 func TestParseLengthsRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                       `got "", want an integer >= 1, uniform(A,B)`,
-		"x":                                      `got "x", want an integer >= 1, uniform(A,B)`,
-		"1.5":                                    `got "1.5", want an integer >= 1`,
-		"0":                                      "got 0, want an integer from 1 to 2147483647",
-		"-3":                                     "got -3, want an integer from 1 to 2147483647",
-		"2147483648":                             "got 2147483648, want an integer from 1 to 2147483647",
-		"uniform(1,2":                            `got "uniform(1,2", want`,
-		"uniform":                                `got "uniform", want`,
-		"gauss(1,2)":                             `gauss(1,2): got the distribution "gauss", want`,
-		"uniform(1)":                             "uniform(1): got 1 numbers, want the shortest and the longest length",
-		"uniform(1,2,3)":                         "got 3 numbers, want",
-		"uniform(a,3)":                           `the shortest length: got "a", want an integer`,
-		"uniform(1,0)":                           `the longest length: got "0", want an integer`,
-		"uniform(9,3)":                           "got 9 as the shortest and 3 as the longest length, want them the other way round",
+		"":               `got "", want an integer >= 1, uniform(A,B)`,
+		"x":              `got "x", want an integer >= 1, uniform(A,B)`,
+		"1.5":            `got "1.5", want an integer >= 1`,
+		"0":              "got 0, want an integer from 1 to 2147483647",
+		"-3":             "got -3, want an integer from 1 to 2147483647",
+		"2147483648":     "got 2147483648, want an integer from 1 to 2147483647",
+		"uniform(1,2":    `got "uniform(1,2", want`,
+		"uniform":        `got "uniform", want`,
+		"gauss(1,2)":     `gauss(1,2): got the distribution "gauss", want`,
+		"uniform(1)":     "uniform(1): got 1 numbers, want the shortest and the longest length",
+		"uniform(1,2,3)": "got 3 numbers, want",
+		"uniform(a,3)":   `the shortest length: got "a", want an integer`,
+		"uniform(1,0)":   `the longest length: got "0", want an integer`,
+		"uniform(9,3)": "got 9 as the shortest and 3 as the longest length, want them the " +
+			"other way round",
 		"normal(2000,500)":                       `got "2000", want KEY=VALUE with a key of mean, std, min, max`,
 		"normal()":                               `got "", want KEY=VALUE`,
 		"normal(mean=2000)":                      "std: missing, want a number >= 0",
@@ -175,7 +179,8 @@ func TestLengthsAreDeterministic(t *testing.T) {
 }
 
 func FuzzParseLengths(f *testing.F) {
-	for _, text := range []string{"12", "uniform(1,5)", "normal(mean=2,std=1e3,min=1)", "lognormal(mean=5,cv=0.8,max=9)", "empirical(f)"} {
+	for _, text := range []string{"12", "uniform(1,5)", "normal(mean=2,std=1e3,min=1)",
+		"lognormal(mean=5,cv=0.8,max=9)", "empirical(f)"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -203,7 +203,8 @@ func compareDrivers(t *testing.T, rng *rand.Rand, w *Workload, maxSessions int) 
 			turn, arrival, ok := fast.Next(now)
 			wantTurn, wantArrival, wantOK := slow.next(now)
 			if turn != wantTurn || arrival != wantArrival || ok != wantOK {
-				t.Fatalf("at %v: got turn %d at %v (%v), want %d at %v (%v)", now, turn, arrival, ok, wantTurn, wantArrival, wantOK)
+				t.Fatalf("at %v: got turn %d at %v (%v), want %d at %v (%v)", now, turn, arrival, ok, wantTurn,
+					wantArrival, wantOK)
 			}
 			if !ok {
 				break

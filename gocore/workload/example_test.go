@@ -7,9 +7,9 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// A workload comes from a trace, Schedule prepares its times, and a Driver releases each turn when it is due. The second
-// row belongs to the same session as the first one, and starts 50 ms after that has completed. All prompts begin with the
-// block that the trace calls 7. Blocks get new ids, counted from 0 in order of appearance.
+// A workload comes from a trace, Schedule prepares its times, and a Driver releases each turn when it is due. The
+// second row belongs to the same session as the first one, and starts 50 ms after that has completed. All prompts begin
+// with the block that the trace calls 7. Blocks get new ids, counted from 0 in order of appearance.
 func Example() {
 	trace := `{"session_id": "chat", "timestamp": 100, "input_length": 1024, "output_length": 20, "hash_ids": [7, 8]}
 {"session_id": "chat", "delay": 50, "input_length": 1536, "output_length": 10, "hash_ids": [7, 8, 9]}
@@ -58,7 +58,8 @@ func ExampleSynthetic() {
 	}
 	for _, turn := range w.Turns {
 		fmt.Printf("session %d turn %d: starts %v, delay %v ms, blocks %v\n", turn.Session, turn.Index,
-			w.Sessions[turn.Session].StartMs, turn.DelayMs, turn.Prompt.AppendBlocks(nil, 0, turn.InputTokens/blockSize))
+			w.Sessions[turn.Session].StartMs, turn.DelayMs,
+			turn.Prompt.AppendBlocks(nil, 0, turn.InputTokens/blockSize))
 	}
 	// Output:
 	// session 0 turn 0: starts 0, delay 0 ms, blocks [0 1 2 3]
@@ -67,8 +68,8 @@ func ExampleSynthetic() {
 	// session 1 turn 1: starts 10, delay 100 ms, blocks [0 1 8 9]
 }
 
-// In concurrency mode the start times of sessions do not matter. Here two sessions are active at a time; when one of them is
-// over, the next one starts.
+// In concurrency mode the start times of sessions do not matter. Here two sessions are active at a time; when one of
+// them is over, the next one starts.
 func ExampleNewDriver() {
 	w, err := workload.Synthetic(workload.SyntheticSpec{
 		InputTokens: 100, OutputTokens: 10, RequestCount: 3, TurnsPerSession: 1, EngineBlockSize: 64,

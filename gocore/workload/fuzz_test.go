@@ -14,7 +14,8 @@ import (
 // FuzzMooncake reads arbitrary bytes as a trace. The reader must not panic, what it accepts must keep the promises of
 // Workload, and reading it twice must give the same.
 func FuzzMooncake(f *testing.F) {
-	f.Add([]byte(`{"timestamp":1.5,"input_length":6,"output_length":3,"hash_ids":[7,8],"session_id":"s","delay":0}`), uint8(4), uint8(4))
+	f.Add([]byte(`{"timestamp":1.5,"input_length":6,"output_length":3,"hash_ids":[7,8],"session_id":"s","delay":0}`),
+		uint8(4), uint8(4))
 	f.Add([]byte(twoSessions), uint8(6), uint8(4))
 	f.Add([]byte("\n\r\n"+twoRows+`{"session_id":"request_3","delay_ms":2,"output_tokens":1,"hash_ids":[18446744073709551615]}`), uint8(3), uint8(8))
 	f.Add([]byte(gzipped(f, twoRows)), uint8(8), uint8(4))
@@ -24,7 +25,8 @@ func FuzzMooncake(f *testing.F) {
 		spec := TraceSpec{TraceBlockSize: int(traceBlock) + 1, EngineBlockSize: int(engineBlock) + 1}
 		w, err := LoadMooncake(bytes.NewReader(trace), "t", spec)
 		again, errAgain := LoadMooncake(bytes.NewReader(trace), "t", spec)
-		if !reflect.DeepEqual(w, again) || (err == nil) != (errAgain == nil) || err != nil && err.Error() != errAgain.Error() {
+		if !reflect.DeepEqual(w, again) || (err == nil) != (errAgain == nil) ||
+			err != nil && err.Error() != errAgain.Error() {
 			t.Fatalf("read twice: %v and %v", err, errAgain)
 		}
 		if err != nil {
@@ -41,13 +43,15 @@ func FuzzMooncake(f *testing.F) {
 func fuzzFormat(f *testing.F, format Format, check func(*testing.T, *Workload)) {
 	f.Fuzz(func(t *testing.T, trace []byte, traceBlock, engineBlock uint8) {
 		// A long prompt may be a single number in the trace: blocks of at least 64 tokens keep it small.
-		spec := TraceSpec{TraceBlockSize: int(traceBlock) + 64, EngineBlockSize: int(engineBlock) + 64, SharedPrefixRatio: 0.5, NumPrefixGroups: 2}
+		spec := TraceSpec{TraceBlockSize: int(traceBlock) + 64, EngineBlockSize: int(engineBlock) + 64,
+			SharedPrefixRatio: 0.5, NumPrefixGroups: 2}
 		load := func() (*Workload, error) {
 			return Load(format, []Source{{Name: "t", Reader: bytes.NewReader(trace)}}, spec)
 		}
 		w, err := load()
 		again, errAgain := load()
-		if !reflect.DeepEqual(w, again) || (err == nil) != (errAgain == nil) || err != nil && err.Error() != errAgain.Error() {
+		if !reflect.DeepEqual(w, again) || (err == nil) != (errAgain == nil) ||
+			err != nil && err.Error() != errAgain.Error() {
 			t.Fatalf("read twice: %v and %v", err, errAgain)
 		}
 		if err != nil {
@@ -116,7 +120,8 @@ func FuzzDynamo(f *testing.F) {
 		if w.WaitFor != nil {
 			format = Agentic
 		}
-		again, err := Load(format, []Source{{Name: "t", Reader: &rows}}, TraceSpec{TraceBlockSize: converted.TraceBlockSize, EngineBlockSize: 4})
+		again, err := Load(format, []Source{{Name: "t", Reader: &rows}},
+			TraceSpec{TraceBlockSize: converted.TraceBlockSize, EngineBlockSize: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +178,8 @@ func checkWorkload(t *testing.T, w *Workload, engineBlock int) {
 	}
 	for i := range w.Turns {
 		turn := &w.Turns[i]
-		if turn.InputTokens < 1 || turn.OutputTokens < 1 || !isDuration(turn.DelayMs) || turn.Index == 0 && turn.DelayMs != 0 ||
+		if turn.InputTokens < 1 || turn.OutputTokens < 1 || !isDuration(turn.DelayMs) ||
+			turn.Index == 0 && turn.DelayMs != 0 ||
 			i > 0 && turn.Row <= w.Turns[i-1].Row {
 			t.Fatalf("turn %d: %+v", i, turn)
 		}

@@ -69,7 +69,8 @@ func golden(t *testing.T, d *datadriven.TestData) string {
 		if err != nil {
 			return fmt.Sprintf("error: %v\n", err)
 		}
-		return fmt.Sprintf("%s%v, trace_block_size %d\n", strings.ReplaceAll("\n"+out.String(), "\n\n", "\n(blank)\n")[1:], how.Format, how.TraceBlockSize)
+		return fmt.Sprintf("%s%v, trace_block_size %d\n",
+			strings.ReplaceAll("\n"+out.String(), "\n\n", "\n(blank)\n")[1:], how.Format, how.TraceBlockSize)
 	}
 	concurrency := int(number("concurrency", 0))
 	if d.Cmd == "load" {
@@ -123,7 +124,8 @@ func describeAll(w *Workload, engineBlock int) []string {
 				when = fmt.Sprintf("@%v", session.StartMs)
 			}
 		}
-		lines[i] = fmt.Sprintf("%s.%d %s %d %s %s", w.SessionName(int32(i)), turn.Index, cmp.Or(w.unit, "line"), turn.Row+1, when, tokensAndBlocks(turn, engineBlock))
+		lines[i] = fmt.Sprintf("%s.%d %s %d %s %s", w.SessionName(int32(i)), turn.Index, cmp.Or(w.unit, "line"),
+			turn.Row+1, when, tokensAndBlocks(turn, engineBlock))
 		if w.WaitFor != nil && len(w.WaitFor[i]) > 0 {
 			var names []string
 			for _, earlier := range w.WaitFor[i] {
@@ -149,7 +151,8 @@ func served(w *Workload, maxSessions int, rejected map[int32]bool, engineBlock i
 	var seen []string
 	drive(d, 2, func(turn int32, arrivalMs float64) {
 		line := w.Turns[turn].Row + 1
-		seen = append(seen, fmt.Sprintf("%v %s.%d line %d %s", arrivalMs, w.SessionName(turn), w.Turns[turn].Index, line,
+		seen = append(seen, fmt.Sprintf("%v %s.%d line %d %s", arrivalMs, w.SessionName(turn), w.Turns[turn].Index,
+			line,
 			tokensAndBlocks(d.Turn(turn), engineBlock)))
 	}, func(turn int32) bool { return rejected[w.Turns[turn].Row+1] })
 	return seen

@@ -17,7 +17,8 @@ func loadTraffic(format Format, reader *traffic.Format, sources []Source, spec T
 	for i, source := range sources {
 		files[i] = traffic.Source(source)
 	}
-	t, err := reader.Read(files, traffic.Options{BlockSize: spec.TraceBlockSize, Seed: spec.Seed, Gaps: gapsByName, Poll: spec.Poll})
+	t, err := reader.Read(files, traffic.Options{BlockSize: spec.TraceBlockSize, Seed: spec.Seed, Gaps: gapsByName,
+		Poll: spec.Poll})
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +171,8 @@ func (l *trafficLoader) fill(segments []uint32, inputTokens int) []uint32 {
 	return segments
 }
 
-// unnamed returns a prompt of which only the length is known. A part of it is the prefix of the session's group, if there are
-// groups; sessions take turns among them.
+// unnamed returns a prompt of which only the length is known. A part of it is the prefix of the session's group, if
+// there are groups; sessions take turns among them.
 func (l *trafficLoader) unnamed(session, inputTokens int) kvcache.Prompt {
 	n := l.blocks
 	segments := make([]uint32, 0, (inputTokens+n.traceBlock-1)/n.traceBlock)

@@ -8,17 +8,22 @@ import (
 
 // trafficExamples are small files in the formats of package traffic.
 var trafficExamples = map[string]string{
-	"azure":         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n",
-	"burstgpt":      "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,a,1.5,ChatGPT,472,18,490,Conversation log\n45,a,2,ChatGPT,1087,230,1317,Conversation log\n",
-	"splitwise":     "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,4808,10\n0.052,3180,8\n",
-	"weka":          `{"id": "x", "block_size": 64, "hash_id_scope": "local", "requests": [` + "\n" + `{"t": 0.0, "type": "n", "in": 130, "out": 5, "hash_ids": [1, 2], "api_time": 2.5, "think_time": 0.0},` + "\n" + `{"t": 3.0, "type": "subagent", "agent_id": "y", "requests": [{"t": 0.5, "type": "s", "in": 64, "out": 1, "hash_ids": [4]}]},` + "\n" + `{"t": 20.0, "type": "n", "in": 200, "out": 6, "hash_ids": [1, 2, 9], "think_time": 7.5}]}` + "\n",
+	"azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 " +
+		"18:17:04.0319600,3180,8\n",
+	"burstgpt": "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log " +
+		"Type\n5,a,1.5,ChatGPT,472,18,490,Conversation log\n45,a,2,ChatGPT,1087,230,1317,Conversation log\n",
+	"splitwise": "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,4808,10\n0.052,3180,8\n",
+	"weka": `{"id": "x", "block_size": 64, "hash_id_scope": "local", "requests": [` + "\n" +
+		`{"t": 0.0, "type": "n", "in": 130, "out": 5, "hash_ids": [1, 2], "api_time": 2.5, "think_time": 0.0},` + "\n" +
+		`{"t": 3.0, "type": "subagent", "agent_id": "y", "requests": [{"t": 0.5, "type": "s", "in": 64, "out": 1, "hash_ids": [4]}]},` + "\n" + `{"t": 20.0, "type": "n", "in": 200, "out": 6, "hash_ids": [1, 2, 9], "think_time": 7.5}]}` + "\n",
 	"bailian":       `{"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 21, "output_length": 4, "type": "text", "turn": 1, "hash_ids": [1089, 1090]}` + "\n" + `{"chat_id": 160, "parent_chat_id": 159, "timestamp": 62.5, "input_length": 40, "output_length": 8, "type": "text", "turn": 2, "hash_ids": [1089, 1090, 7]}` + "\n",
 	"llmservingsim": `{"request_id": "bench-0", "input_toks": 2358, "output_toks": 531, "arrival_time": 1787267980.0827403, "queued_ts": 27536.66}` + "\n" + `{"request_id": "bench-1", "input_toks": 1034, "output_toks": 769, "arrival_time": 1787267980.3478317}` + "\n",
-	"sharegpt":      `{"input_toks": 9, "output_toks": 3, "arrival_time_ns": 1500000, "input_tok_ids": [1, 2, 3]}` + "\n",
-	"aiperf":        `{"metadata": {"x_correlation_id": "c", "request_start_ns": 1759813207532900363, "request_end_ns": 1759813207910000000, "benchmark_phase": "profiling", "was_cancelled": false}, "metrics": {"input_sequence_length": {"value": 550, "unit": "tokens"}, "output_sequence_length": {"value": 9, "unit": "tokens"}}, "error": null}` + "\n",
-	"vllm-bench":    `{"backend": "vllm", "num_prompts": 2, "request_rate": 2.5, "burstiness": 1.0, "input_lens": [9, 4], "output_lens": [3, 2], "start_times": [353399.725, 353400.485], "errors": ["", ""]}` + "\n",
-	"sglang-bench":  `{"tag": null, "backend": "sglang", "dataset_name": "random", "request_rate": Infinity, "input_lens": [9, 4], "output_lens": [3, 2]}` + "\n",
-	"guidellm":      `{"metadata": {"guidellm_version": "0.7.3"}, "benchmarks": [{"requests": {"successful": [{"prompt_tokens": 6, "output_tokens": 64, "request_start_time": 1788561362.54, "request_end_time": 1788561370, "info": {"conversation_id": "k"}}], "errored": [], "incomplete": []}}]}` + "\n",
+	"sharegpt": `{"input_toks": 9, "output_toks": 3, "arrival_time_ns": 1500000, "input_tok_ids": [1, 2, 3]}` +
+		"\n",
+	"aiperf":       `{"metadata": {"x_correlation_id": "c", "request_start_ns": 1759813207532900363, "request_end_ns": 1759813207910000000, "benchmark_phase": "profiling", "was_cancelled": false}, "metrics": {"input_sequence_length": {"value": 550, "unit": "tokens"}, "output_sequence_length": {"value": 9, "unit": "tokens"}}, "error": null}` + "\n",
+	"vllm-bench":   `{"backend": "vllm", "num_prompts": 2, "request_rate": 2.5, "burstiness": 1.0, "input_lens": [9, 4], "output_lens": [3, 2], "start_times": [353399.725, 353400.485], "errors": ["", ""]}` + "\n",
+	"sglang-bench": `{"tag": null, "backend": "sglang", "dataset_name": "random", "request_rate": Infinity, "input_lens": [9, 4], "output_lens": [3, 2]}` + "\n",
+	"guidellm":     `{"metadata": {"guidellm_version": "0.7.3"}, "benchmarks": [{"requests": {"successful": [{"prompt_tokens": 6, "output_tokens": 64, "request_start_time": 1788561362.54, "request_end_time": 1788561370, "info": {"conversation_id": "k"}}], "errored": [], "incomplete": []}}]}` + "\n",
 }
 
 // clientFiles are the two files of a client of ServeGen.
@@ -39,12 +44,17 @@ func loadText(t testing.TB, name, text string) (*Workload, error) {
 // TestTrafficFaults breaks examples in one place each: an error names file, line and field, and says what is wanted.
 func TestTrafficFaults(t *testing.T) {
 	for _, c := range []struct{ format, old, new, want string }{
-		{"azure", "ContextTokens", "Context", "f line 1: ContextTokens: no column has this name, want a header with TIMESTAMP,ContextTokens,GeneratedTokens"},
+		{"azure", "ContextTokens", "Context",
+			"f line 1: ContextTokens: no column has this name, want a header with " +
+				"TIMESTAMP,ContextTokens,GeneratedTokens"},
 		{"azure", "GeneratedTokens", "ContextTokens", "f line 1: ContextTokens: two columns have this name, want one"},
-		{"azure", "2023-11-16 18", "16.11.2023 18", `f line 2: TIMESTAMP: got "16.11.2023 18:17:03.9799600", want a date and time like 2023`},
-		{"azure", "2023-11-16 18:17:04", "2023-02-29 18:17:04", `f line 3: TIMESTAMP: got "2023-02-29 18:17:04.0319600"`},
+		{"azure", "2023-11-16 18", "16.11.2023 18",
+			`f line 2: TIMESTAMP: got "16.11.2023 18:17:03.9799600", want a date and time like 2023`},
+		{"azure", "2023-11-16 18:17:04", "2023-02-29 18:17:04",
+			`f line 3: TIMESTAMP: got "2023-02-29 18:17:04.0319600"`},
 		{"azure", "18:17:04.03", "18:60:04.03", "f line 3: TIMESTAMP: got"},
-		{"azure", "04.0319600", "04.0319600+00:00", "f line 3: TIMESTAMP: got \"2023-11-16 18:17:04.0319600+00:00\", want no zone, as the rows before"},
+		{"azure", "04.0319600", "04.0319600+00:00",
+			"f line 3: TIMESTAMP: got \"2023-11-16 18:17:04.0319600+00:00\", want no zone, as the rows before"},
 		{"azure", "4808", "4808.5", `f line 2: ContextTokens: got "4808.5", want an integer from 0 to 134217728`},
 		{"azure", "4808", "-1", `f line 2: ContextTokens: got "-1", want an integer`},
 		{"azure", "4808", "134217729", "f line 2: ContextTokens: got"},

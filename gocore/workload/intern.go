@@ -12,9 +12,9 @@ import (
 // share all tokens up to there.
 //
 // A trace block id stands for traceBlock copies of one token, the id's low 32 bits. Ids are handed out in chunks of
-// perSegment, one chunk for up to that many equal engine blocks in a row. When the engine's block size divides the trace
-// block's, a chunk is as long as a trace block, and a prompt can be written as a list of chunks (prompt). history lists
-// single blocks instead, for sequences that may end a run of equal blocks anywhere.
+// perSegment, one chunk for up to that many equal engine blocks in a row. When the engine's block size divides the
+// trace block's, a chunk is as long as a trace block, and a prompt can be written as a list of chunks (prompt). history
+// lists single blocks instead, for sequences that may end a run of equal blocks anywhere.
 type interner struct {
 	traceBlock  int
 	engineBlock int
@@ -148,7 +148,8 @@ func (n *interner) overflows(listed bool) bool {
 
 // tooMany returns the error when overflows is true.
 func (n *interner) tooMany(w *Workload) error {
-	return fmt.Errorf("%s: the prompts have more than %d distinct blocks of %d tokens, the limit", w.File, uint32(math.MaxUint32), n.engineBlock)
+	return fmt.Errorf("%s: the prompts have more than %d distinct blocks of %d tokens, the limit", w.File,
+		uint32(math.MaxUint32), n.engineBlock)
 }
 
 // history is a sequence of tokens of which only the ids of its full engine blocks are kept.
@@ -157,7 +158,8 @@ type history struct {
 	root   uint64   // of the interner
 	ids    []uint32 // full blocks
 	tokens int
-	// own tells that the sequence holds tokens that no other sequence has: all blocks that are not full yet are its own.
+	// own tells that the sequence holds tokens that no other sequence has: all blocks that are not full yet are its
+	// own.
 	own bool
 
 	chunk   uint32 // that of the last full block

@@ -9,7 +9,8 @@ import (
 // TakeLanes bounds how many graphs of requests are in flight.
 func (w *Workload) TakeLanes(count int) error {
 	if w.WaitFor == nil && w.Format.String() != "weka" {
-		return errors.New("want it left out, or a trace of agents: agentic_mooncake, weka, or dynamo with agent_context; replay_concurrency bounds the sessions of others")
+		return errors.New("want it left out, or a trace of agents: agentic_mooncake, weka, or dynamo with " +
+			"agent_context; replay_concurrency bounds the sessions of others")
 	}
 	w.Lanes = count
 	return nil

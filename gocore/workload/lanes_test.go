@@ -12,7 +12,8 @@ import (
 // loadLanes reads rows of agentic_mooncake or another format, for the given number of lanes.
 func loadLanes(t *testing.T, format Format, rows string, lanes int) *Workload {
 	t.Helper()
-	w, err := Load(format, []Source{{Name: "t", Reader: strings.NewReader(rows)}}, TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
+	w, err := Load(format, []Source{{Name: "t", Reader: strings.NewReader(rows)}},
+		TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func TestLanes(t *testing.T) {
 	row := func(name string, atMs, delayMs int, waits string) string {
 		return fmt.Sprintf(`{"request_id":%q,"session_id":%q,"timestamp":%d,"delay":%d,"wait_for":[%s],"hash_ids":[1],"output_length":1}`+"\n", name, name, atMs, delayMs, waits)
 	}
-	rows := row("f", 900, 0, "") + row("a", 100, 0, "") + row("b", 0, 5, `"a"`) + row("e", 505, 0, "") + row("c", 500, 0, "") + row("d", 0, 1, `"c","e"`)
+	rows := row("f", 900, 0, "") + row("a", 100, 0, "") + row("b", 0, 5, `"a"`) + row("e", 505, 0, "") +
+		row("c", 500, 0, "") + row("d", 0, 1, `"c","e"`)
 	for lanes, want := range map[int]string{
 		1: "a.0@0 b.0@7 c.0@9 e.0@14 d.0@17 f.0@19",
 		2: "a.0@0 c.0@0 e.0@5 b.0@7 d.0@8 f.0@9",

@@ -22,7 +22,8 @@ const maxLengthsOnly = 1 << 24
 func (l *lengthsOnly) complete(line int, r *row) error {
 	if r.given&fieldHashIDs != 0 {
 		if l.next > 0 {
-			return errors.New("hash_ids: got a list, want it in all lines or, for prompts that share nothing, in none; earlier ones have none")
+			return errors.New("hash_ids: got a list, want it in all lines or, for prompts that share nothing, in " +
+				"none; earlier ones have none")
 		}
 		if l.withIDs == 0 {
 			l.withIDs = line
@@ -37,7 +38,8 @@ func (l *lengthsOnly) complete(line int, r *row) error {
 	}
 	blocks := (r.inputLength-1)/uint64(l.traceBlock) + 1
 	if blocks > maxLengthsOnly || l.next+blocks > math.MaxUint32 {
-		return fmt.Errorf("input_length: got %d, want at most %d without hash_ids", r.inputLength, maxLengthsOnly*l.traceBlock)
+		return fmt.Errorf("input_length: got %d, want at most %d without hash_ids", r.inputLength,
+			maxLengthsOnly*l.traceBlock)
 	}
 	for range blocks {
 		r.hashIDs = append(r.hashIDs, l.next)
@@ -69,7 +71,8 @@ func (r *row) outputTokensWanted() (int, error) {
 	case r.outputLength == 0:
 		return 0, errors.New("output_length: got 0, want an integer >= 1")
 	case r.given&fieldOutputTokenIDs != 0 && uint64(len(r.outputTokens)) != r.outputLength:
-		return 0, fmt.Errorf("output_token_ids: got %d tokens, want as many as output_length, %d", len(r.outputTokens), r.outputLength)
+		return 0, fmt.Errorf("output_token_ids: got %d tokens, want as many as output_length, %d", len(r.outputTokens),
+			r.outputLength)
 	}
 	return int(r.outputLength), nil
 }

@@ -50,7 +50,8 @@ func TestCompressedTraces(t *testing.T) {
 		{"gzip cut in the middle", gz[:len(gz)/2], "cannot be read: the compressed data is truncated"},
 		{"gzip cut in its header", gz[:5], "t.jsonl cannot be read: the compressed data is truncated"},
 		{"gzip cut after its magic number", gz[:2], "t.jsonl cannot be read: the compressed data is truncated"},
-		{"gzip with a wrong checksum", gz[:len(gz)-8] + "\x00\x00\x00\x00" + gz[len(gz)-4:], "cannot be read: gzip: invalid checksum"},
+		{"gzip with a wrong checksum", gz[:len(gz)-8] + "\x00\x00\x00\x00" + gz[len(gz)-4:],
+			"cannot be read: gzip: invalid checksum"},
 		{"gzip and garbage", gz + "garbage garbage", "cannot be read: gzip"},
 		{"zstd without its end", zst[:len(zst)-1], "cannot be read: the compressed data is truncated"},
 		{"zstd cut in the middle", zst[:len(zst)/2], "cannot be read: the compressed data is truncated"},
@@ -83,7 +84,8 @@ func TestReadErrorsPassOn(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	_, err := LoadMooncake(iotest.OneByteReader(strings.NewReader(twoRows)), "t.jsonl", TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
+	_, err := LoadMooncake(iotest.OneByteReader(strings.NewReader(twoRows)), "t.jsonl",
+		TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
 	if err != nil {
 		t.Errorf("one byte at a time: %v", err)
 	}

@@ -35,7 +35,8 @@ type lowered struct {
 func (rec *recording) lower(agentic bool) ([]lowered, error) {
 	rows := make([]lowered, len(rec.requests))
 	for i := range rows {
-		rows[i] = lowered{call: &rec.requests[i], timestampMs: float64(rec.requests[i].startMs - rec.requests[0].startMs)}
+		rows[i] = lowered{call: &rec.requests[i],
+			timestampMs: float64(rec.requests[i].startMs - rec.requests[0].startMs)}
 	}
 	if !agentic {
 		return rows, nil
@@ -141,16 +142,19 @@ func (l *lowerer) toolLinks() (map[string]*sessionLink, error) {
 			}
 		}
 		if links[tool.link.child] != nil {
-			return nil, fmt.Errorf("tool %q: claude: child_session_id: got %q, which another tool call has already", tool.id, tool.link.child)
+			return nil, fmt.Errorf("tool %q: claude: child_session_id: got %q, which another tool call has already",
+				tool.id, tool.link.child)
 		}
 		link := &sessionLink{consumer: -1}
 		var known bool
 		if link.source, known = byID[tool.link.source]; !known {
-			return nil, fmt.Errorf("tool %q: claude: source_request_id: got %q, which is no request's request_id", tool.id, tool.link.source)
+			return nil, fmt.Errorf("tool %q: claude: source_request_id: got %q, which is no request's request_id",
+				tool.id, tool.link.source)
 		}
 		if tool.link.consumer != "" {
 			if link.consumer, known = byID[tool.link.consumer]; !known {
-				return nil, fmt.Errorf("tool %q: claude: consumer_request_id: got %q, which is no request's request_id", tool.id, tool.link.consumer)
+				return nil, fmt.Errorf("tool %q: claude: consumer_request_id: got %q, which is no request's request_id",
+					tool.id, tool.link.consumer)
 			}
 		}
 		links[tool.link.child] = link
@@ -296,7 +300,8 @@ func (rec *recording) context(sources []Source) (bool, error) {
 	if with >= 0 && without >= 0 {
 		at, other := rec.requests[without].at, rec.requests[with].at
 		return false, lineFault(sources[at.source].Name, int(at.line),
-			fmt.Errorf("agent_context: missing, want one in every request: %s line %d has one", sources[other.source].Name, other.line))
+			fmt.Errorf("agent_context: missing, want one in every request: %s line %d has one",
+				sources[other.source].Name, other.line))
 	}
 	return with >= 0, nil
 }
@@ -304,7 +309,8 @@ func (rec *recording) context(sources []Source) (bool, error) {
 // checkBlockSize compares the size that the trace says with what was asked for.
 func (rec *recording) checkBlockSize(asked int) error {
 	if asked != 0 && asked != rec.blockSize {
-		return fmt.Errorf("trace_block_size: got %d, want %d, which the trace says itself, or nothing", asked, rec.blockSize)
+		return fmt.Errorf("trace_block_size: got %d, want %d, which the trace says itself, or nothing", asked,
+			rec.blockSize)
 	}
 	return nil
 }

@@ -78,7 +78,8 @@ func (m *made) accelerate(_ *Workload, speedup float64) error {
 	m.speedup = speedup
 	for turn := range int32(m.count) {
 		if !isDuration(m.startMs(turn)) {
-			return fmt.Errorf("arrival_speedup_ratio: got %v, want a number that leaves all times finite: request %d starts at %v ms",
+			return fmt.Errorf("arrival_speedup_ratio: got %v, want a number that leaves all times finite: request %d "+
+				"starts at %v ms",
 				speedup, turn, m.g.start(int(turn)))
 		}
 	}

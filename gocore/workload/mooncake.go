@@ -120,7 +120,8 @@ func (l *sessionLoader) turn(r *row) (Turn, error) {
 // begin starts a new session with the row.
 func (l *sessionLoader) begin(turn *Turn, r *row, index int32) error {
 	if r.delay != 0 {
-		return fmt.Errorf("delay: got %v for the first turn of session %q, want none: it has no turn to wait for", r.delay, l.sessionName(r))
+		return fmt.Errorf("delay: got %v for the first turn of session %q, want none: it has no turn to wait for",
+			r.delay, l.sessionName(r))
 	}
 	turn.Session = int32(len(l.w.Sessions))
 	timed := r.given&fieldTimestamp != 0
@@ -134,14 +135,15 @@ func (l *sessionLoader) begin(turn *Turn, r *row, index int32) error {
 	return nil
 }
 
-// follow sets the place and the delay of a later turn: the delay given, or the distance from the latest timestamp that a
-// row of the session had.
+// follow sets the place and the delay of a later turn: the delay given, or the distance from the latest timestamp that
+// a row of the session had.
 func (l *sessionLoader) follow(turn *Turn, r *row) error {
 	tail := &l.tails[turn.Session]
 	turn.Index = l.w.Turns[tail.last].Index + 1
 	if l.prompts.delta && r.given&fieldCacheSalt != 0 {
 		if salt := l.prompts.inputs[l.w.Sessions[turn.Session].First].salt; r.cacheSalt != salt {
-			return fmt.Errorf("cache_salt: got %q, want %q, that of the first turn of session %q, or nothing", r.cacheSalt, salt, l.sessionName(r))
+			return fmt.Errorf("cache_salt: got %q, want %q, that of the first turn of session %q, or nothing",
+				r.cacheSalt, salt, l.sessionName(r))
 		}
 	}
 	switch {

@@ -67,7 +67,8 @@ func (p *packed) add(t *Turn, r *row) bool {
 		at = p.prompts.next(at, uint32(id))
 	}
 	p.allSegments += p.segments(t.InputTokens)
-	p.rows.add(packedRow{timestampMs: r.timestamp, prompt: at, input: uint32(t.InputTokens), output: uint32(t.OutputTokens)})
+	p.rows.add(packedRow{timestampMs: r.timestamp, prompt: at, input: uint32(t.InputTokens),
+		output: uint32(t.OutputTokens)})
 	return true
 }
 

@@ -139,7 +139,8 @@ func TestPacked(t *testing.T) {
 			t.Fatalf("seed %d: turns or sessions differ", seed)
 		}
 		if !reflect.DeepEqual(compact.Notes, plain.Notes) || compact.Len() != plain.Len() {
-			t.Fatalf("seed %d: got %d turns and notes %v, want %d and %v", seed, compact.Len(), compact.Notes, plain.Len(), plain.Notes)
+			t.Fatalf("seed %d: got %d turns and notes %v, want %d and %v", seed, compact.Len(), compact.Notes,
+				plain.Len(), plain.Notes)
 		}
 		concurrency := int(seed % 4 / 2 * 3)
 		errPlain, err = plain.Schedule(concurrency > 0, 3), compact.Schedule(concurrency > 0, 3)
@@ -147,7 +148,8 @@ func TestPacked(t *testing.T) {
 			t.Fatalf("seed %d: got error %v, want %v", seed, err, errPlain)
 		}
 		if err == nil && concurrency == 0 && compact.LastStartMs() != plain.LastStartMs() {
-			t.Fatalf("seed %d: the last request comes at %v ms, want %v", seed, compact.LastStartMs(), plain.LastStartMs())
+			t.Fatalf("seed %d: the last request comes at %v ms, want %v", seed, compact.LastStartMs(),
+				plain.LastStartMs())
 		}
 		if err == nil {
 			sameReleases(t, seed, NewDriver(compact, concurrency), NewDriver(plain, concurrency))
@@ -191,8 +193,10 @@ func sameReleases(t *testing.T, seed uint64, got, want *Driver) {
 		turn, sentMs, _ := got.Next(atMs)
 		wantTurn, wantMs, _ := want.Next(atMs)
 		a, b := *got.Turn(turn), *want.Turn(wantTurn)
-		if turn != wantTurn || sentMs != wantMs || !slices.Equal(a.Prompt.Segments, b.Prompt.Segments) || got.w.TurnName(turn) != want.w.TurnName(turn) {
-			t.Fatalf("seed %d: got turn %d (%s) at %v, want %d (%s) at %v", seed, turn, got.w.TurnName(turn), sentMs, wantTurn, want.w.TurnName(wantTurn), wantMs)
+		if turn != wantTurn || sentMs != wantMs || !slices.Equal(a.Prompt.Segments, b.Prompt.Segments) ||
+			got.w.TurnName(turn) != want.w.TurnName(turn) {
+			t.Fatalf("seed %d: got turn %d (%s) at %v, want %d (%s) at %v", seed, turn, got.w.TurnName(turn), sentMs,
+				wantTurn, want.w.TurnName(wantTurn), wantMs)
 		}
 		if a.Prompt.Segments, b.Prompt.Segments = nil, nil; !reflect.DeepEqual(a, b) {
 			t.Fatalf("seed %d: got %+v, want %+v", seed, a, b)
@@ -206,8 +210,10 @@ func sameReleases(t *testing.T, seed uint64, got, want *Driver) {
 func TestPackedRefuses(t *testing.T) {
 	text := packable(rand.New(rand.NewPCG(1, 1)), -1)
 	lines := bytes.Count([]byte(text), []byte("\n"))
-	for _, bad := range []string{`{"timestamp":1e9,"input_length":5,"output_length":-1,"hash_ids":[1]}`, `{"timestamp"`} {
-		_, err := Load(Mooncake, []Source{{"t", strings.NewReader(text + bad)}}, TraceSpec{TraceBlockSize: 16, EngineBlockSize: 4, Passing: true})
+	for _, bad := range []string{`{"timestamp":1e9,"input_length":5,"output_length":-1,"hash_ids":[1]}`,
+		`{"timestamp"`} {
+		_, err := Load(Mooncake, []Source{{"t", strings.NewReader(text + bad)}},
+			TraceSpec{TraceBlockSize: 16, EngineBlockSize: 4, Passing: true})
 		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("t line %d: ", lines+1)) {
 			t.Errorf("got %v, want an error of line %d", err, lines+1)
 		}

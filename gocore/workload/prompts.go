@@ -8,9 +8,9 @@ import (
 
 // promptLoader turns the block ids of rows into prompts.
 //
-// A row that only gives a prompt becomes a list of chunks, as many as trace blocks. Where blocks of generated tokens can
-// be found again, because a later turn of the session contains them (mooncake-delta) or because the row says which tokens
-// they are (output_token_ids), they need ids as well; then all prompts of the trace are lists of single blocks.
+// A row that only gives a prompt becomes a list of chunks, as many as trace blocks. Where blocks of generated tokens
+// can be found again, because a later turn of the session contains them (mooncake-delta) or because the row says which
+// tokens they are (output_token_ids), they need ids as well; then all prompts of the trace are lists of single blocks.
 type promptLoader struct {
 	w      *Workload
 	blocks *interner

@@ -78,7 +78,8 @@ func addPoint(points []ratePoint, table *tracefile.Table, timeColumn, rateColumn
 	}
 	last := points[len(points)-1]
 	if s < last.s {
-		return nil, table.Fault(timeColumn, fmt.Sprintf("a time that is not before that of the row above, %v s", last.s))
+		return nil, table.Fault(timeColumn,
+			fmt.Sprintf("a time that is not before that of the row above, %v s", last.s))
 	}
 	return append(points, ratePoint{s, rps, last.due + float64((s-last.s)*(last.rps+rps))/2}), nil
 }

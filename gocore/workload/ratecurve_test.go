@@ -30,10 +30,13 @@ func TestCurveStarts(t *testing.T) {
 		{"a constant rate, again and again", []string{"0,2", "1,2"}, 5, []float64{0, 500, 1000, 1500, 2000}},
 		{"fewer than the curve has", []string{"0,2", "3,2"}, 2, []float64{0, 500}},
 		// The integral of 2x is x^2.
-		{"a rate that rises from 0", []string{"0,0", "2,4"}, 0, []float64{0, 1000, 1000 * math.Sqrt2, 1000 * math.Sqrt(3)}},
+		{"a rate that rises from 0", []string{"0,0", "2,4"}, 0,
+			[]float64{0, 1000, 1000 * math.Sqrt2, 1000 * math.Sqrt(3)}},
 		// The integral of 4-2x is 4x-x^2.
-		{"a rate that falls to 0", []string{"0,4", "2,0"}, 0, []float64{0, 1000 * (2 - math.Sqrt(3)), 1000 * (2 - math.Sqrt2), 1000}},
-		{"steps and a pause", []string{"0,1", "2,1", "2,0", "5,0", "5,2", "6,2"}, 6, []float64{0, 1000, 5000, 5500, 6000, 7000}},
+		{"a rate that falls to 0", []string{"0,4", "2,0"}, 0,
+			[]float64{0, 1000 * (2 - math.Sqrt(3)), 1000 * (2 - math.Sqrt2), 1000}},
+		{"steps and a pause", []string{"0,1", "2,1", "2,0", "5,0", "5,2", "6,2"}, 6,
+			[]float64{0, 1000, 5000, 5500, 6000, 7000}},
 		{"nothing at the beginning", []string{"0,0", "10,0", "10,1", "12,1"}, 3, []float64{10_000, 11_000, 22_000}},
 	} {
 		got := Arrivals{Curve: curveOf(t, c.rows...)}.along(c.count, MaxTurns, nil)
@@ -104,8 +107,9 @@ func TestCurveMadeOrKept(t *testing.T) {
 
 func TestCurveRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                  "curve.csv: is empty, want a line with the names of the columns",
-		"time,rate\n0,1\n":                  "curve.csv line 1: time_s: no column has this name, want a header with time_s,rate_rps",
+		"": "curve.csv: is empty, want a line with the names of the columns",
+		"time,rate\n0,1\n": "curve.csv line 1: time_s: no column has this name, want a header with " +
+			"time_s,rate_rps",
 		"time_s,rate_rps\n":                 "curve.csv: got 0 rows, want two or more",
 		"time_s,rate_rps\n0,1\n":            "curve.csv: got 1 rows, want two or more",
 		"time_s,rate_rps\n5,1\n9,1\n":       `curve.csv line 2: time_s: got "5", want 0, as the curve begins at 0 s`,
@@ -125,7 +129,8 @@ func TestCurveRefuses(t *testing.T) {
 	}
 	spec := smallSpec()
 	spec.Arrivals = Arrivals{RequestRate: 2, Curve: curveOf(t, "0,1", "1,1")}
-	if _, err := Synthetic(spec); err == nil || err.Error() != "request_rate: got 2, want it left out with request_rate_curve" {
+	if _, err := Synthetic(spec); err == nil ||
+		err.Error() != "request_rate: got 2, want it left out with request_rate_curve" {
 		t.Errorf("both rates: %v", err)
 	}
 	spec.RequestCount, spec.Arrivals = 0, Arrivals{Curve: curveOf(t, "0,1e9", "1,1e9")}

@@ -175,7 +175,11 @@ const maxTimeMs = 1<<53 - 1
 func newRecordDecoder() *recordDecoder {
 	d := &recordDecoder{objects: newObjectDecoder()}
 	r := &d.record
-	d.lines = memberTable{{"event", 1, func(value jsontext.Value) error { d.event = append(d.event[:0], value...); return nil }}}
+	d.lines = memberTable{{"event", 1, func(value jsontext.Value) error {
+		d.event = append(d.event[:0],
+			value...)
+		return nil
+	}}}
 	context := memberTable{
 		{"session_id", 1 << 0, toText(&r.session)},
 		{"parent_session_id", 1 << 1, toText(&r.parent)},

@@ -49,7 +49,8 @@ func readRecording(sources []Source, poll func() error) (*recording, error) {
 	if len(sources) == 0 {
 		return nil, errors.New("got no trace files, want at least one for trace_format dynamo")
 	}
-	b := &recordingBuilder{rec: &recording{parents: make(map[string]string)}, ids: make(map[string]place), sources: sources}
+	b := &recordingBuilder{rec: &recording{parents: make(map[string]string)}, ids: make(map[string]place),
+		sources: sources}
 	decoder := newRecordDecoder()
 	for i, source := range sources {
 		err := readLines(source, poll, func(line int, text []byte) error {
@@ -116,7 +117,8 @@ func (b *recordingBuilder) addParent(r *record) error {
 		return nil
 	}
 	if known, met := b.rec.parents[r.session]; met && known != r.parent {
-		return fmt.Errorf("agent_context: got %q as the parent of session %q, want %q as before", r.parent, r.session, known)
+		return fmt.Errorf("agent_context: got %q as the parent of session %q, want %q as before", r.parent, r.session,
+			known)
 	}
 	b.rec.parents[r.session] = r.parent
 	return nil
@@ -128,7 +130,8 @@ func (b *recordingBuilder) addRequest(r *record, at place) error {
 		return err
 	}
 	if other, taken := b.ids[q.id]; taken {
-		return fmt.Errorf("request: request_id: got %q, which %s line %d has already", q.id, b.sources[other.source].Name, other.line)
+		return fmt.Errorf("request: request_id: got %q, which %s line %d has already", q.id,
+			b.sources[other.source].Name, other.line)
 	}
 	b.ids[q.id] = at
 	b.rec.blockSize = int(q.blockSize)
@@ -195,10 +198,12 @@ func (b *recordingBuilder) checkHashes(q *recordedRequest) error {
 	needed := (q.inputLength-1)/q.blockSize + 1
 	switch hashes := uint64(len(q.hashes)); {
 	case b.rec.older && hashes < needed:
-		return fmt.Errorf("request: replay: input_sequence_hashes: got %d hashes, want at least %d for an input_length of %d in blocks of %d",
+		return fmt.Errorf("request: replay: input_sequence_hashes: got %d hashes, want at least %d for an "+
+			"input_length of %d in blocks of %d",
 			hashes, needed, q.inputLength, q.blockSize)
 	case !b.rec.older && hashes != needed:
-		return fmt.Errorf("request: replay: input_sequence_hashes: got %d hashes, want %d for an input_length of %d in blocks of %d",
+		return fmt.Errorf("request: replay: input_sequence_hashes: got %d hashes, want %d for an input_length of %d "+
+			"in blocks of %d",
 			hashes, needed, q.inputLength, q.blockSize)
 	}
 	return nil

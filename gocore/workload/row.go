@@ -104,7 +104,8 @@ type rowDecoder struct {
 
 // readRows hands every row to add, with its 1-based line number, and records misspelt keys. The row is valid until add
 // returns.
-func readRows(w *Workload, source Source, spec *TraceSpec, keys map[string]fields, header func([]byte) (bool, error), add func(line int, r *row) error) error {
+func readRows(w *Workload, source Source, spec *TraceSpec, keys map[string]fields, header func([]byte) (bool, error),
+	add func(line int, r *row) error) error {
 	decoder := newRowDecoder(keys)
 	defer func() { w.Notes.Strays = decoder.row.strays.found }()
 	lengths := lengthsOnly{w: w, traceBlock: spec.TraceBlockSize}
@@ -147,7 +148,8 @@ func (d *rowDecoder) decode(line []byte) (*row, error) {
 
 // clear makes r a row without values, whose lists have room.
 func (r *row) clear() {
-	*r = row{keys: r.keys, strays: r.strays, hashIDs: r.hashIDs[:0], outputTokens: r.outputTokens[:0], waitFor: r.waitFor[:0], branches: r.branches[:0]}
+	*r = row{keys: r.keys, strays: r.strays, hashIDs: r.hashIDs[:0], outputTokens: r.outputTokens[:0],
+		waitFor: r.waitFor[:0], branches: r.branches[:0]}
 }
 
 func (r *row) field(key []byte) (fields, bool) {
@@ -199,8 +201,8 @@ func (r *row) set(field fields, value jsontext.Value) (err error) {
 	return err
 }
 
-// setAgentic stores the fields that only agentic rows have. Some of them are for other readers of such traces, not for a
-// replay: they are checked and otherwise ignored.
+// setAgentic stores the fields that only agentic rows have. Some of them are for other readers of such traces, not for
+// a replay: they are checked and otherwise ignored.
 func (r *row) setAgentic(field fields, value jsontext.Value) (err error) {
 	switch field {
 	case fieldWaitFor:

@@ -33,7 +33,8 @@ func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	for i := range w.Sessions {
 		s := &w.Sessions[i]
 		if !concurrency && !s.Timed && w.WaitFor == nil {
-			return fmt.Errorf("%s (session %q): timestamp: missing, the first turn of a session needs one unless replay_concurrency is given",
+			return fmt.Errorf("%s (session %q): timestamp: missing, the first turn of a session needs one unless "+
+				"replay_concurrency is given",
 				w.TurnName(s.First), w.SessionName(s.First))
 		}
 		if s.Timed && !isDuration(s.StartMs) {
@@ -104,7 +105,8 @@ func (w *Workload) accelerate(speedup float64) error {
 			continue
 		}
 		if isDuration(t.DelayMs) && !isDuration(t.DelayMs/speedup) {
-			return fmt.Errorf("arrival_speedup_ratio: got %v, want a number that leaves all times finite: %s has a delay of %v ms",
+			return fmt.Errorf("arrival_speedup_ratio: got %v, want a number that leaves all times finite: %s has a "+
+				"delay of %v ms",
 				speedup, w.TurnName(int32(i)), t.DelayMs)
 		}
 		t.DelayMs /= speedup

@@ -26,7 +26,8 @@ func TestScheduleMovesAndScalesTimes(t *testing.T) {
 		if err := w.Schedule(false, c.speedup); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if got := []float64{w.Sessions[0].StartMs, w.Sessions[1].StartMs, w.Turns[2].DelayMs}; !slices.Equal(got, c.want) {
+		if got := []float64{w.Sessions[0].StartMs, w.Sessions[1].StartMs, w.Turns[2].DelayMs}; !slices.Equal(got,
+			c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -61,7 +62,8 @@ func TestScheduleRefuses(t *testing.T) {
 		{"only a later turn has one", `{"session_id":"s","output_length":1,"hash_ids":[1]}
 {"session_id":"s","timestamp":1,"delay":0,"output_length":1,"hash_ids":[1]}`, false, 1,
 			`t.jsonl line 1 (session "s"): timestamp: missing`},
-		{"negative time, though ignored", twoSessions, true, 1, `t.jsonl line 2 (session "b"): timestamp: got -5.5, want a finite number >= 0`},
+		{"negative time, though ignored", twoSessions, true, 1,
+			`t.jsonl line 2 (session "b"): timestamp: got -5.5, want a finite number >= 0`},
 		{"start beyond a double", `{"timestamp":0,"output_length":1,"hash_ids":[1]}
 {"timestamp":1e10,"output_length":1,"hash_ids":[1]}`, false, 1e-300,
 			`arrival_speedup_ratio: got 1e-300, want a number that leaves all times finite: t.jsonl line 2 starts at 1e+10 ms`},
@@ -80,12 +82,14 @@ func TestScheduleRefuses(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	w := mustLoad(t, "\n"+twoSessions+"\n"+`{"output_length":1,"hash_ids":[1]}`)
-	for turn, want := range []string{"a in t.jsonl line 2", "b in t.jsonl line 3", "a in t.jsonl line 4", "request_5 in t.jsonl line 5"} {
+	for turn, want := range []string{"a in t.jsonl line 2", "b in t.jsonl line 3", "a in t.jsonl line 4",
+		"request_5 in t.jsonl line 5"} {
 		if got := fmt.Sprintf("%s in %s", w.SessionName(int32(turn)), w.TurnName(int32(turn))); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	generated, err := Synthetic(SyntheticSpec{InputTokens: 4, OutputTokens: 1, RequestCount: 2, TurnsPerSession: 2, EngineBlockSize: 4})
+	generated, err := Synthetic(SyntheticSpec{InputTokens: 4, OutputTokens: 1, RequestCount: 2, TurnsPerSession: 2,
+		EngineBlockSize: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ type SyntheticSpec struct {
 	Seed          uint64   // of what is drawn besides the starts of sessions; each kind of draw has a stream of its own
 	ArrivalSeed   uint64   // of the starts of sessions
 
-	// Passing makes turns only when they are asked for, if each is a session of its own and shares nothing. The workload
-	// then has no Turns and no Sessions, only Len and Lengths, and its driver.
+	// Passing makes turns only when they are asked for, if each is a session of its own and shares nothing. The
+	// workload then has no Turns and no Sessions, only Len and Lengths, and its driver.
 	Passing bool
 
 	// Poll is called now and then; an error it returns ends the generation and is passed on.
@@ -122,7 +122,8 @@ func (spec SyntheticSpec) starts() ([]float64, error) {
 	most := MaxTurns / max(1, spec.TurnsPerSession)
 	starts := a.along(spec.RequestCount, most, source)
 	if len(starts) > most {
-		return nil, fmt.Errorf("request_rate_curve: gives more than %d sessions of %d turns, want at most %d requests in all: give a request_count",
+		return nil, fmt.Errorf("request_rate_curve: gives more than %d sessions of %d turns, want at most %d "+
+			"requests in all: give a request_count",
 			most, max(1, spec.TurnsPerSession), MaxTurns)
 	}
 	return starts, nil
@@ -131,7 +132,8 @@ func (spec SyntheticSpec) starts() ([]float64, error) {
 // checkArrivals refuses a last arrival that is not finite.
 func (spec SyntheticSpec) checkArrivals(last float64) error {
 	if !isDuration(last) && spec.Arrivals.Curve != nil {
-		return fmt.Errorf("request_rate_curve: the arrivals of %d requests are not finite, want higher rates", spec.RequestCount)
+		return fmt.Errorf("request_rate_curve: the arrivals of %d requests are not finite, want higher rates",
+			spec.RequestCount)
 	} else if !isDuration(last) && spec.Arrivals.RequestRate != 0 {
 		return fmt.Errorf("request_rate: got %v, want a number that leaves the arrivals of %d requests finite",
 			spec.Arrivals.RequestRate, spec.RequestCount)
@@ -145,12 +147,14 @@ func (spec SyntheticSpec) checkArrivals(last float64) error {
 // Draws reports whether something depends on the seed besides the starts of sessions.
 func (spec SyntheticSpec) Draws() bool {
 	drawn := func(d *Lengths) bool { return d != nil && d.family != fixedLength }
-	return drawn(spec.InputLengths) || drawn(spec.OutputLengths) || spec.NumPrefixGroups > 1 && spec.SharedPrefixRatio > 0
+	return drawn(spec.InputLengths) || drawn(spec.OutputLengths) ||
+		spec.NumPrefixGroups > 1 && spec.SharedPrefixRatio > 0
 }
 
 // Independent reports whether each turn is a session of its own that shares nothing.
 func (spec SyntheticSpec) Independent() bool {
-	return spec.TurnsPerSession <= 1 && spec.SharedPrefixRatio == 0 && spec.NumPrefixGroups == 0 && spec.InterTurnDelayMs == 0
+	return spec.TurnsPerSession <= 1 && spec.SharedPrefixRatio == 0 && spec.NumPrefixGroups == 0 &&
+		spec.InterTurnDelayMs == 0
 }
 
 // plain turns distributions that always give the same length into numbers.
@@ -203,9 +207,11 @@ func newGenerator(spec SyntheticSpec, starts []float64) (*generator, error) {
 		return g, nil
 	}
 	if g.allBlocks()+float64(spec.NumPrefixGroups)*float64(g.shared) > math.MaxUint32 {
-		return nil, fmt.Errorf("request_count: got %d, with turns_per_session %d, num_prefix_groups %d and prompts of %d tokens in blocks of %d "+
+		return nil, fmt.Errorf("request_count: got %d, with turns_per_session %d, num_prefix_groups %d and prompts "+
+			"of %d tokens in blocks of %d "+
 			"the workload has more than %d distinct blocks, the limit",
-			spec.RequestCount, spec.TurnsPerSession, spec.NumPrefixGroups, longest, spec.EngineBlockSize, uint32(math.MaxUint32))
+			spec.RequestCount, spec.TurnsPerSession, spec.NumPrefixGroups, longest, spec.EngineBlockSize,
+			uint32(math.MaxUint32))
 	}
 	g.fresh = uint32(spec.NumPrefixGroups * g.shared)
 	return g, nil

@@ -20,7 +20,8 @@ func mustGenerate(t testing.TB, spec SyntheticSpec) *Workload {
 
 // smallSpec describes six requests of five 4-token blocks each.
 func smallSpec() SyntheticSpec {
-	return SyntheticSpec{InputTokens: 20, OutputTokens: 2, RequestCount: 6, ArrivalIntervalMs: 100, TurnsPerSession: 1, EngineBlockSize: 4}
+	return SyntheticSpec{InputTokens: 20, OutputTokens: 2, RequestCount: 6, ArrivalIntervalMs: 100, TurnsPerSession: 1,
+		EngineBlockSize: 4}
 }
 
 func starts(w *Workload) []float64 {
@@ -70,8 +71,10 @@ func TestSyntheticTurns(t *testing.T) {
 	spec.RequestCount, spec.TurnsPerSession, spec.InterTurnDelayMs = 2, 3, 50
 	got := describe(mustGenerate(t, spec))
 	want := []string{ // every prompt is new and equally long
-		"request_1.0 line 1 @0 20->2 [0 1 2 3 4]", "request_1.1 line 2 +50 20->2 [5 6 7 8 9]", "request_1.2 line 3 +50 20->2 [10 11 12 13 14]",
-		"request_4.0 line 4 @100 20->2 [15 16 17 18 19]", "request_4.1 line 5 +50 20->2 [20 21 22 23 24]", "request_4.2 line 6 +50 20->2 [25 26 27 28 29]",
+		"request_1.0 line 1 @0 20->2 [0 1 2 3 4]", "request_1.1 line 2 +50 20->2 [5 6 7 8 9]",
+		"request_1.2 line 3 +50 20->2 [10 11 12 13 14]",
+		"request_4.0 line 4 @100 20->2 [15 16 17 18 19]", "request_4.1 line 5 +50 20->2 [20 21 22 23 24]",
+		"request_4.2 line 6 +50 20->2 [25 26 27 28 29]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -126,7 +129,8 @@ func TestSyntheticSharing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			spec := smallSpec()
-			spec.InputTokens, spec.RequestCount, spec.SharedPrefixRatio, spec.NumPrefixGroups = c.tokens, 200, c.ratio, c.groups
+			spec.InputTokens, spec.RequestCount, spec.SharedPrefixRatio, spec.NumPrefixGroups = c.tokens, 200, c.ratio,
+				c.groups
 			w := mustGenerate(t, spec)
 			if got := prefixes(t, w, c.shared); got != c.wantDifferent {
 				t.Errorf("got %d different prefixes, want %d", got, c.wantDifferent)
@@ -162,8 +166,9 @@ func TestSyntheticLimits(t *testing.T) {
 	blocks := smallSpec()
 	blocks.SharedPrefixRatio, blocks.NumPrefixGroups = 0.5, math.MaxInt32
 	for want, spec := range map[string]SyntheticSpec{
-		"request_count: got 2147483647 with turns_per_session 2, want at most 33554432 requests in all":                                                                                         many,
-		"request_count: got 6, with turns_per_session 1, num_prefix_groups 2147483647 and prompts of 20 tokens in blocks of 4 the workload has more than 4294967295 distinct blocks, the limit": blocks,
+		"request_count: got 2147483647 with turns_per_session 2, want at most 33554432 requests in all": many,
+		"request_count: got 6, with turns_per_session 1, num_prefix_groups 2147483647 and prompts of 20 tokens in " +
+			"blocks of 4 the workload has more than 4294967295 distinct blocks, the limit": blocks,
 	} {
 		if _, err := Synthetic(spec); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

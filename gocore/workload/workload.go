@@ -21,8 +21,8 @@ type Workload struct {
 	Hints       map[int32]RouterHints // those, by turn
 	Notes       Notes
 
-	// WaitFor lists, for each turn of an agentic trace, the turns that must be over before it may start, in the order of
-	// the trace and with its repetitions; nil for other workloads. Each turn is then a session of its own.
+	// WaitFor lists, for each turn of an agentic trace, the turns that must be over before it may start, in the order
+	// of the trace and with its repetitions; nil for other workloads. Each turn is then a session of its own.
 	WaitFor    [][]int32
 	RequestIDs []string // the names under which turns of an agentic trace wait for each other
 	// Lanes is how many graphs of requests that wait for each other, or sessions, are in flight at most; 0 for all, at
@@ -92,7 +92,8 @@ func (n Notes) Texts(requests int) []string {
 		texts = append(texts, note.String())
 	}
 	for _, stray := range n.Strays {
-		texts = append(texts, fmt.Sprintf("%d of %d requests: the key %q is not read, did you mean %q?", stray.Rows, requests, stray.Key, stray.Meant))
+		texts = append(texts, fmt.Sprintf("%d of %d requests: the key %q is not read, did you mean %q?", stray.Rows,
+			requests, stray.Key, stray.Meant))
 	}
 	return texts
 }

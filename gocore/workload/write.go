@@ -102,8 +102,8 @@ const maxTraceBlock = 1 << 20
 // engine: Mooncake JSONL, in its agentic form if requests wait for each other, in its delta form if prompts accumulate.
 // Times are written as they are: before Schedule, the options that change them apply again.
 //
-// Tokens differ from the original ones, but prompts share the same prefixes. Where every turn has a line of its own, lines
-// keep their numbers, with blank lines between them if necessary.
+// Tokens differ from the original ones, but prompts share the same prefixes. Where every turn has a line of its own,
+// lines keep their numbers, with blank lines between them if necessary.
 func (w *Workload) Save(out io.Writer, engineBlockSize int) (Saved, error) {
 	s := &saver{w: w, engineBlock: engineBlockSize, out: bufio.NewWriterSize(out, 1<<16)}
 	if err := s.choose(); err != nil {
@@ -219,8 +219,8 @@ func (s *saver) deltaPrompt(turn int32, t *Turn) {
 	}
 }
 
-// prompt writes the ids of a prompt: each trace block stands for copies of one token, and prefixes are equal exactly when
-// their ids are. Blocks of the output that other requests can find are written as tokens of the same kind.
+// prompt writes the ids of a prompt: each trace block stands for copies of one token, and prefixes are equal exactly
+// when their ids are. Blocks of the output that other requests can find are written as tokens of the same kind.
 func (s *saver) prompt(t *Turn) {
 	s.ids = s.ids[:0]
 	if s.blocks {

@@ -25,8 +25,10 @@ func shape(w *Workload, engineBlock int) []string {
 			}
 			blocks = append(blocks, numbers[id])
 		}
-		lines[i] = fmt.Sprintf("%s.%d start %v %v delay %v %d->%d %v named %d next %d hints %+v", w.SessionName(int32(i)), turn.Index,
-			session.StartMs, session.Timed, turn.DelayMs, turn.InputTokens, turn.OutputTokens, blocks, len(blocks), turn.Next, w.Hints[int32(i)])
+		lines[i] = fmt.Sprintf("%s.%d start %v %v delay %v %d->%d %v named %d next %d hints %+v",
+			w.SessionName(int32(i)), turn.Index,
+			session.StartMs, session.Timed, turn.DelayMs, turn.InputTokens, turn.OutputTokens, blocks, len(blocks),
+			turn.Next, w.Hints[int32(i)])
 		if w.WaitFor != nil {
 			lines[i] += fmt.Sprintf(" %s after %v", w.RequestIDs[i], w.WaitFor[i])
 		}
@@ -43,14 +45,16 @@ func checkSaved(t *testing.T, w *Workload, engineBlock int) {
 		t.Fatal(err)
 	}
 	text := saved.String()
-	again, err := Load(how.Format, []Source{{Name: "saved", Reader: &saved}}, TraceSpec{TraceBlockSize: how.TraceBlockSize, EngineBlockSize: engineBlock})
+	again, err := Load(how.Format, []Source{{Name: "saved", Reader: &saved}},
+		TraceSpec{TraceBlockSize: how.TraceBlockSize, EngineBlockSize: engineBlock})
 	if err != nil {
 		t.Fatalf("%v, blocks of %d: %v\n%s", how.Format, how.TraceBlockSize, err, text)
 	}
 	got, want := shape(again, engineBlock), shape(w, engineBlock)
 	for i := range want {
 		if i >= len(got) || got[i] != want[i] {
-			t.Fatalf("%v, blocks of %d, turn %d: got\n%s\nwant\n%s\nsaved\n%s", how.Format, how.TraceBlockSize, i, got[i], want[i], text)
+			t.Fatalf("%v, blocks of %d, turn %d: got\n%s\nwant\n%s\nsaved\n%s", how.Format, how.TraceBlockSize, i,
+				got[i], want[i], text)
 		}
 	}
 	for i := range again.Turns {
@@ -109,8 +113,10 @@ func TestSavedGeneratedWorkloadsAreTheSame(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		spec := SyntheticSpec{
-			InputTokens: 1 + rng.IntN(90), OutputTokens: 1 + rng.IntN(9), RequestCount: 1 + rng.IntN(9), ArrivalIntervalMs: rng.Float64() * 9,
-			TurnsPerSession: 1 + rng.IntN(3), EngineBlockSize: 1 << rng.IntN(6), InterTurnDelayMs: float64(rng.IntN(2)) * 7.5,
+			InputTokens: 1 + rng.IntN(90), OutputTokens: 1 + rng.IntN(9), RequestCount: 1 + rng.IntN(9),
+			ArrivalIntervalMs: rng.Float64() * 9,
+			TurnsPerSession:   1 + rng.IntN(3), EngineBlockSize: 1 << rng.IntN(6),
+			InterTurnDelayMs: float64(rng.IntN(2)) * 7.5,
 		}
 		if rng.IntN(2) == 0 {
 			spec.SharedPrefixRatio, spec.NumPrefixGroups = rng.Float64(), rng.IntN(3)
@@ -134,7 +140,8 @@ func TestSaveAppliedCompute(t *testing.T) {
 
 // TestSaveLongPrompts saves prompts whose segments are longer than the blocks of a trace may be.
 func TestSaveLongPrompts(t *testing.T) {
-	w := mustGenerate(t, SyntheticSpec{InputTokens: 3 << 20, OutputTokens: 1, RequestCount: 3, TurnsPerSession: 1, EngineBlockSize: 1 << 14})
+	w := mustGenerate(t, SyntheticSpec{InputTokens: 3 << 20, OutputTokens: 1, RequestCount: 3, TurnsPerSession: 1,
+		EngineBlockSize: 1 << 14})
 	checkSaved(t, w, 1<<14)
 	var out bytes.Buffer
 	if how, err := w.Save(&out, 1<<14); err != nil || how.TraceBlockSize != 1<<14 {
@@ -143,12 +150,14 @@ func TestSaveLongPrompts(t *testing.T) {
 }
 
 func TestNumbersReadBackTheSame(t *testing.T) {
-	for want, x := range map[string]float64{"0.0": 0, "1.5": 1.5, "100000.0": 1e5, "1e+16": 1e16, "1e-05": 1e-5, "-3.0": -3, "0.1": 0.1} {
+	for want, x := range map[string]float64{"0.0": 0, "1.5": 1.5, "100000.0": 1e5, "1e+16": 1e16, "1e-05": 1e-5,
+		"-3.0": -3, "0.1": 0.1} {
 		if got := string(appendNumber(nil, x)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := list(counts(map[string]int{"b": 2, "a": 2, "c": 3})); !slices.Equal(strings.Split(got, ", "), []string{"c 3", "a 2", "b 2"}) {
+	if got := list(counts(map[string]int{"b": 2, "a": 2, "c": 3})); !slices.Equal(strings.Split(got, ", "),
+		[]string{"c 3", "a 2", "b 2"}) {
 		t.Errorf("got %s", got)
 	}
 }

@@ -1,8 +1,8 @@
-// Package session keeps the AIC sessions of one run, or of one process of live workers: it opens each once, estimates KV
-// pools, and remembers what the SDK has predicted.
+// Package session keeps the AIC sessions of one run, or of one process of live workers: it opens each once, estimates
+// KV pools, and remembers what the SDK has predicted.
 //
-// Predictions are kept for the life of the process, for all that ask: runs that compare configurations ask the same again.
-// They may be asked for from any goroutine; opening is for one.
+// Predictions are kept for the life of the process, for all that ask: runs that compare configurations ask the same
+// again. They may be asked for from any goroutine; opening is for one.
 package session
 
 import (
@@ -48,7 +48,8 @@ func (s *Set) Open(option string, config aic.Config) (*Session, error) {
 		return nil, fmt.Errorf("%s: %w", option, err)
 	}
 	if answer.Alias != "" {
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: aic_model_path: the AIC SDK knows %s as %s", option, config.Model, answer.Alias))
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: aic_model_path: the AIC SDK knows %s as %s", option,
+			config.Model, answer.Alias))
 	}
 	opened := &Session{Session: answer, client: s.client}
 	s.opened[config] = opened
@@ -58,8 +59,8 @@ func (s *Set) Open(option string, config aic.Config) (*Session, error) {
 // Warnings returns what the user should know, one line each.
 func (s *Set) Warnings() []string { return s.warnings }
 
-// WithPool estimates the size of a KV pool that engine arguments leave open: what ranks attention data-parallel ranks have
-// together.
+// WithPool estimates the size of a KV pool that engine arguments leave open: what ranks attention data-parallel ranks
+// have together.
 func (s *Set) WithPool(option string, args engineargs.Args, ranks int) (engineargs.Args, error) {
 	if args.Capacity == (aic.Capacity{}) {
 		return args, nil
@@ -86,8 +87,8 @@ func (s *Session) Through(ask func(question string) (answer string, err error)) 
 // KVBytes returns the size of a token's KV of the whole model, in bytes.
 func (s *Session) KVBytes() (int, error) { return s.client.KVBytes(s.Session) }
 
-// Predictions returns what answers questions, from any goroutine: for all shapes, or for a grid of them with straight lines
-// between.
+// Predictions returns what answers questions, from any goroutine: for all shapes, or for a grid of them with straight
+// lines between.
 func (s *Session) Predictions(grid bool) func([]timing.Question) ([]timing.Answer, error) {
 	if !grid {
 		return s.Predict

@@ -71,10 +71,12 @@ func TestPredictions(t *testing.T) {
 		t.Errorf("asked %q", s.asked)
 	}
 	grid := opened.Predictions(true)
-	if answers, err := grid([]timing.Question{{Kind: timing.Decode, Batch: 3, Tokens: 81}}); err != nil || answers[0].Ms != 5 {
+	if answers, err := grid([]timing.Question{{Kind: timing.Decode, Batch: 3, Tokens: 81}}); err != nil ||
+		answers[0].Ms != 5 {
 		t.Errorf("between shapes: got %v, %v", answers, err)
 	}
-	if len(s.asked) != 3 || !strings.HasSuffix(opened.Name(true), ", grid of shapes") || opened.Name(false) != opened.Config.Name() {
+	if len(s.asked) != 3 || !strings.HasSuffix(opened.Name(true), ", grid of shapes") ||
+		opened.Name(false) != opened.Config.Name() {
 		t.Errorf("asked %q, %s", s.asked, opened.Name(true))
 	}
 	broken := opened.Through(func(string) (string, error) { return "", errors.New("gone") })
@@ -85,7 +87,8 @@ func TestPredictions(t *testing.T) {
 	if _, err := broken.Predict(question); err == nil || err.Error() != "gone" {
 		t.Errorf("what is not: got %v", err)
 	}
-	if _, err := NewSet(nil).Open("here", aic.Config{}); err == nil || !strings.Contains(err.Error(), "come from Python") {
+	if _, err := NewSet(nil).Open("here", aic.Config{}); err == nil ||
+		!strings.Contains(err.Error(), "come from Python") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -37,7 +37,8 @@ func (s *Set[R]) Len() int { return len(s.emitting) }
 // Book returns what each request gets from a pass, which must be the last one of the engine. find finds a request of
 // the engine, states are those of the engine after the pass. Finished requests stay in the set until Drop. The result
 // is valid until the next call.
-func (s *Set[R]) Book(pass *engine.Pass, find func(engine.RequestID) R, states func() []engine.RequestState) []Share[R] {
+func (s *Set[R]) Book(pass *engine.Pass, find func(engine.RequestID) R,
+	states func() []engine.RequestState) []Share[R] {
 	clear(s.shares)
 	s.shares = s.shares[:0]
 	if pass.Tokens == 0 {

@@ -59,7 +59,8 @@ func CheckBursts(t *testing.T, coasting, stepping BurstEngine) {
 		gotWaiting, gotRunning, gotBlocks := coasting.Load()
 		waiting, running, blocks := stepping.Load()
 		if gotWaiting != waiting || gotRunning != running || gotBlocks != blocks {
-			t.Fatalf("%v ms: %d wait, %d run, %d blocks, want %d, %d, %d", now, gotWaiting, gotRunning, gotBlocks, waiting, running, blocks)
+			t.Fatalf("%v ms: %d wait, %d run, %d blocks, want %d, %d, %d", now, gotWaiting, gotRunning, gotBlocks,
+				waiting, running, blocks)
 		}
 		now = want.EndMs
 	}

@@ -61,7 +61,8 @@ func (x Examples) read(t *testing.T, d *datadriven.TestData) example {
 		var name, ids string
 		var at float64
 		req := engine.Request{ID: engine.RequestID(len(e.names)), Prompt: kvcache.Prompt{PerSegment: perID}}
-		if _, err := fmt.Sscanf(line, "%s at=%f prompt=%d out=%d ids=%s", &name, &at, &req.PromptTokens, &req.OutputTokens, &ids); err != nil {
+		if _, err := fmt.Sscanf(line, "%s at=%f prompt=%d out=%d ids=%s", &name, &at, &req.PromptTokens,
+			&req.OutputTokens, &ids); err != nil {
 			d.Fatalf(t, "%s: %v", line, err)
 		}
 		prefix := ""
@@ -100,7 +101,8 @@ func (e example) timeline(t *testing.T) string {
 			if shape.PreemptedRequests > 0 {
 				text += " " + e.preempts(shape)
 			}
-			fmt.Fprintf(&out, "%-3d %-24s %s%s\n", passes, fmt.Sprintf("%v..%v", number(shape.StartMs), number(shape.EndMs)), text, events)
+			fmt.Fprintf(&out, "%-3d %-24s %s%s\n", passes,
+				fmt.Sprintf("%v..%v", number(shape.StartMs), number(shape.EndMs)), text, events)
 			events = ""
 		}
 		if events != "" {

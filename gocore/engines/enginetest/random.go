@@ -124,7 +124,8 @@ func Shortcuts(t *testing.T, seeds int, newEngine New, draw func(seed uint64) Wo
 	for seed := range uint64(seeds) {
 		w := draw(seed)
 		var want []engine.Pass
-		if err := w.Run(newEngine(w.Args, engine.Setup{Stepwise: true}), func(p *engine.Pass) { want = append(want, clonePass(p)) }); err != nil {
+		if err := w.Run(newEngine(w.Args, engine.Setup{Stepwise: true}),
+			func(p *engine.Pass) { want = append(want, clonePass(p)) }); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		s, i := newEngine(w.Args, engine.Setup{}), 0
@@ -150,7 +151,8 @@ func Shortcuts(t *testing.T, seeds int, newEngine New, draw func(seed uint64) Wo
 			blocks = 0 // copies that are still under way lock some
 		}
 		if waiting+running+blocks > 0 {
-			t.Fatalf("seed %d: at the end %d requests wait, %d run, and %d blocks are in use", seed, waiting, running, blocks)
+			t.Fatalf("seed %d: at the end %d requests wait, %d run, and %d blocks are in use", seed, waiting, running,
+				blocks)
 		}
 	}
 	if coasted < seeds {

@@ -138,7 +138,8 @@ func (r *Recorder) Unclaimed() error {
 func CopyPass(p *engine.Pass) engine.Pass {
 	c := *p
 	c.KVEvents, c.KVEventsAtMs, c.Signals = nil, 0, nil
-	c.Admitted, c.Started, c.Finished, c.Rejected = CopyOf(c.Admitted), CopyOf(c.Started), CopyOf(c.Finished), CopyOf(c.Rejected)
+	c.Admitted, c.Started, c.Finished, c.Rejected = CopyOf(c.Admitted), CopyOf(c.Started), CopyOf(c.Finished),
+		CopyOf(c.Rejected)
 	c.Bursts, c.Held = CopyOf(c.Bursts), CopyOf(c.Held)
 	return c
 }

@@ -52,7 +52,8 @@ func (l *Timeline) Write(b *strings.Builder) {
 		i += period
 		if more := (times - 1) * period; more > 0 {
 			i += more
-			repeated := fmt.Sprintf("... %s more passes that repeat the %d above, to t=%s", grouped(more), period, ms(l.Rows[i-1].EndMs))
+			repeated := fmt.Sprintf("... %s more passes that repeat the %d above, to t=%s", grouped(more), period,
+				ms(l.Rows[i-1].EndMs))
 			lines = append(lines, []string{repeated})
 		}
 	}

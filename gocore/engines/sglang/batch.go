@@ -12,8 +12,9 @@ import (
 // batch is one pass: a prefill or a decode or, with mixed chunks, both.
 type batch struct {
 	prefills []prefill
-	// decodes is the number of requests that have a token computed, tokens that of those which are to get it: others were
-	// retracted since. fresh are those of them whose first token from a decode it is, ends those whose last one, in batch order.
+	// decodes is the number of requests that have a token computed, tokens that of those which are to get it: others
+	// were retracted since. fresh are those of them whose first token from a decode it is, ends those whose last one,
+	// in batch order.
 	decodes, tokens int
 	fresh, ends     []*sequence
 	number          int // of a decode, see Scheduler.composed
@@ -92,9 +93,9 @@ func (s *Scheduler) tokensMs(count, context int) float64 {
 // inUse returns the number of pages that requests need.
 func (s *Scheduler) inUse() int { return (s.pool.Total() - s.pool.Available()) / s.pageSize }
 
-// deliver gives every request of a batch that is due one its token, but those that were retracted since, and lets those go
-// that have their last one. Computed prompts enter the tree. Of requests that decode it looks only at those whose first or
-// last token from a decode this is (roll.go).
+// deliver gives every request of a batch that is due one its token, but those that were retracted since, and lets those
+// go that have their last one. Computed prompts enter the tree. Of requests that decode it looks only at those whose
+// first or last token from a decode this is (roll.go).
 func (s *Scheduler) deliver(b *batch) {
 	b.startMs, s.out.EndMs = s.out.StartMs, s.out.StartMs+b.ms
 	if s.pool.Tiered() {
@@ -108,7 +109,8 @@ func (s *Scheduler) deliver(b *batch) {
 	s.explain(b)
 	completed := &s.out.Singles
 	if b.decodes > 0 || s.emits {
-		completed = &s.out.Started // a mixed batch, or one beside decodes of other ranks: they decode on with the others
+		// a mixed batch, or one beside decodes of other ranks: they decode on with the others
+		completed = &s.out.Started
 	}
 	for _, p := range b.prefills {
 		if !p.partial && p.request.status == running {
@@ -181,8 +183,8 @@ func (s *Scheduler) deliverDecode(b *batch) {
 	}
 }
 
-// finish leaves the whole pages of a request that has its last token to the tree; that token itself is not computed. Pages
-// of the prompt and those behind it can be evicted separately.
+// finish leaves the whole pages of a request that has its last token to the tree; that token itself is not computed.
+// Pages of the prompt and those behind it can be evicted separately.
 func (s *Scheduler) finish(r *sequence) {
 	s.out.Finished = append(s.out.Finished, r.id)
 	r.lease.End()

@@ -2,8 +2,8 @@ package sglang
 
 // budget is what the prefill batch may still spend, in tokens.
 type budget struct {
-	// set is what is set aside of the pool for tokens that are not there yet. It is only worked out, request by request,
-	// where about does not decide, which is set but for roundings.
+	// set is what is set aside of the pool for tokens that are not there yet. It is only worked out, request by
+	// request, where about does not decide, which is set but for roundings.
 	set, about   float64
 	worked       bool
 	charges      []int // of the pool, until set is worked out

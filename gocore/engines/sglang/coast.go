@@ -2,10 +2,10 @@ package sglang
 
 import "dynosim/gocore/timing"
 
-// coast runs many passes at once. While nothing can be admitted and no request ends, passes follow each other that give each
-// running request one token and open a page now and then; all that a shell can see of them is when they end. Coast only
-// computes the ends; Settle carries out as many of the passes as the shell wants, which may change its mind when a request
-// arrives in the midst of them.
+// coast runs many passes at once. While nothing can be admitted and no request ends, passes follow each other that give
+// each running request one token and open a page now and then; all that a shell can see of them is when they end. Coast
+// only computes the ends; Settle carries out as many of the passes as the shell wants, which may change its mind when a
+// request arrives in the midst of them.
 type coast struct {
 	endsMs  []float64
 	opening []int // slots that each of the passes opens when its batch is composed
@@ -82,8 +82,8 @@ func (a *ahead) next() (passMs float64, ok bool) {
 	return passMs, true
 }
 
-// mereDecodes returns how many of the next passes compose a batch that gives the same requests one token each, and deliver one
-// that did and ends none of them, as far as pages last.
+// mereDecodes returns how many of the next passes compose a batch that gives the same requests one token each, and
+// deliver one that did and ends none of them, as far as pages last.
 func (s *Scheduler) mereDecodes() int {
 	switch {
 	case s.stepwise || s.shapes != nil || !timing.Pure(s.clock.Model):
@@ -92,7 +92,8 @@ func (s *Scheduler) mereDecodes() int {
 		return 0
 	case s.over > 0 || s.roll.ending > 0:
 		return 0
-	case s.pool.Tiered() && s.pool.Copying(), s.prefetches != nil && len(s.prefetches.under)+len(s.prefetches.unseen) > 0:
+	case s.pool.Tiered() && s.pool.Copying(),
+		s.prefetches != nil && len(s.prefetches.under)+len(s.prefetches.unseen) > 0:
 		return 0
 	case s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0:
 		return 0

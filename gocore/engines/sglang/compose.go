@@ -144,9 +144,9 @@ const (
 	overBudget         // the batch is full
 )
 
-// admit moves the request at a place of the waiting queue into the prefill batch, or says why not. The verdict on one that was
-// admitted is whether another one may follow. The look-up makes what it finds the youngest, also for a request that is
-// refused.
+// admit moves the request at a place of the waiting queue into the prefill batch, or says why not. The verdict on one
+// that was admitted is whether another one may follow. The look-up makes what it finds the youngest, also for a request
+// that is refused.
 func (s *Scheduler) admit(b *batch, left *budget, place int) verdict {
 	r := s.waiting.At(place)
 	cached := s.pool.Open(&r.lease, r.tokens()-1)
@@ -205,8 +205,8 @@ func (s *Scheduler) verdict(left *budget) verdict {
 }
 
 // continueChunked computes the next part of the chunked request, which needs no room beyond its own, and reports
-// whether it does: in the pool of the layers with a window a page of reserve stays, and without more the request waits. It waits, too, if
-// requests that decode in mixed batches have taken its room, of which SGLang would run out.
+// whether it does: in the pool of the layers with a window a page of reserve stays, and without more the request waits.
+// It waits, too, if requests that decode in mixed batches have taken its room, of which SGLang would run out.
 func (s *Scheduler) continueChunked(b *batch, left *budget) bool {
 	r := s.chunked
 	limit := left.chunk

@@ -23,7 +23,8 @@
 //
 //   - A batch is a prefill or a decode, not both, and a prefill goes first (R1). It yields the first token (R2).
 //   - At least one token is computed (R3), a cached prefix costs no budget, and a page of reserve is charged (R4).
-//   - A prompt is cut to what is left of the chunk budget (R5, R7); the input budget may be overrun by one request (R6).
+//   - A prompt is cut to what is left of the chunk budget (R5, R7); the input budget may be overrun by one request
+//     (R6).
 //   - A refusal for lack of room stops admission until a request leaves the running ones (R8).
 //   - The new-token ratio falls with each decode, and follows the tokens generated after a retraction (R9).
 //   - Which request is retracted, and where it waits then (R10, R11): retract, retractOne.
@@ -31,21 +32,21 @@
 //
 // Details that the comparison with SGLang has brought to light, where the rules say less:
 //
-//   - A look-up also makes the rest of a node the youngest in which it ends (radix.LeasePool); pages that are added where the
-//     node was cut are younger still.
+//   - A look-up also makes the rest of a node the youngest in which it ends (radix.LeasePool); pages that are added
+//     where the node was cut are younger still.
 //   - Whatever enters the tree is cut where the prompt ends, also after a retraction.
 //   - Longest-prefix-match looks up whole sequences, then caps the hit at one token less, not at the page before.
-//   - Requests that longest-prefix-match demotes keep their order, whatever they find in the cache; whether one is looked at
-//     for that depends on what it finds of the whole sequence, not on the capped hit.
-//   - After the next part of a cut prompt the queue is not looked at if the budgets are spent; if the pool has nothing left, its
-//     head is looked up in any case, and refused for lack of room (testdata/head_looked_up.txt).
+//   - Requests that longest-prefix-match demotes keep their order, whatever they find in the cache; whether one is
+//     looked at for that depends on what it finds of the whole sequence, not on the capped hit.
+//   - After the next part of a cut prompt the queue is not looked at if the budgets are spent; if the pool has nothing
+//     left, its head is looked up in any case, and refused for lack of room (testdata/head_looked_up.txt).
 //   - The end of a request that only had a prefill (its output is one token) also reopens admission.
 //
 // With mixed chunks (enable_mixed_chunk, testdata/mixed.txt) requests that run do not wait for prompts (M1 to M6):
 //
 //   - Each of them takes a token from the budgets of the batch.
-//   - Each gets a token in it, if there are pages for all of them besides those of the prompts (mixIn). If not, all sit it out,
-//     and nothing is retracted for it.
+//   - Each gets a token in it, if there are pages for all of them besides those of the prompts (mixIn). If not, all sit
+//     it out, and nothing is retracted for it.
 //   - The batch lists the prompts first, so the requests whose prompt it completes run before the others from then on.
 //   - The new-token ratio falls in batches without prompts only.
 //

@@ -36,7 +36,8 @@ func TestGolden(t *testing.T) {
 				} else if long, ok := nestedNames[a[0]]; ok {
 					nested = append(nested, fmt.Sprintf("%q: %s", long, a[1]))
 				} else {
-					fields = append(fields, fmt.Sprintf("%q: %s", strings.Replace(a[0], "blocks", "num_gpu_blocks", 1), a[1]))
+					fields = append(fields,
+						fmt.Sprintf("%q: %s", strings.Replace(a[0], "blocks", "num_gpu_blocks", 1), a[1]))
 				}
 			}
 			return fmt.Sprintf(`{%s, "sglang": {%s}}`, strings.Join(fields, ", "), strings.Join(nested, ", "))

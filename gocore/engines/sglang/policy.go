@@ -11,8 +11,8 @@ import (
 const (
 	// lpmQueueLimit is the longest queue that is sorted.
 	lpmQueueLimit = 128
-	// A request that has at most the given number of tokens in the cache, and shares at least as many with one before it
-	// in the queue that is in the same situation, goes behind: it will find them when that one has run.
+	// A request that has at most the given number of tokens in the cache, and shares at least as many with one before
+	// it in the queue that is in the same situation, goes behind: it will find them when that one has run.
 	demotionTokens = 32
 	// refreshEvery is how often a queue in order of arrival is looked up, counted in attempts to admit requests.
 	refreshEvery = 32
@@ -81,7 +81,8 @@ func (s *Scheduler) scoreQueue() {
 		key := &r.lease.Key
 		found, device := s.pool.Refresh(key, r.tokens())
 		c := score{request: r, hit: min(found, r.tokens()-1)}
-		if named := len(key.Prompt.Segments) * key.Prompt.PerSegment; device <= demotionTokens && r.promptTokens >= demotionTokens && last < named {
+		if named := len(key.Prompt.Segments) * key.Prompt.PerSegment; device <= demotionTokens &&
+			r.promptTokens >= demotionTokens && last < named {
 			id := key.Prompt.Block(last)
 			_, c.demoted = s.lpm.demoters[id]
 			s.lpm.demoters[id] = struct{}{}

@@ -13,7 +13,8 @@ import (
 
 func drawStorage(rng *rand.Rand, host *engineargs.HostCacheArgs) {
 	host.Storage = engineargs.StorageArgs{
-		Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: rng.Float64(), LatencyMs: rng.Float64(),
+		Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: rng.Float64(),
+		LatencyMs:        rng.Float64(),
 		SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(6), Policy: rng.IntN(3),
 		TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
 	}
@@ -80,7 +81,8 @@ func TestPolicies(t *testing.T) {
 		args := engineargs.Default()
 		args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.SGLangOwn, 16, 200
 		args.SGLang = engineargs.SGLangArgs{
-			MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, RecvInterval: 1,
+			MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1,
+			RecvInterval: 1,
 		}
 		args.HostCache = engineargs.HostCacheArgs{Blocks: 300, LoadBackThreshold: 10, Storage: engineargs.StorageArgs{
 			Blocks: 1000, ReadMsPerBlock: 1, Threshold: 256, Policy: policy,

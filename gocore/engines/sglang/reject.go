@@ -19,13 +19,16 @@ func (s *Scheduler) cannotEverRun(req engine.Request) string {
 	}
 	output := s.args.Output(req.PromptTokens, req.OutputTokens)
 	if longest := min(total-pages-s.pageSize-1, total-req.PromptTokens-2); output > longest {
-		return fmt.Sprintf("SGLang would cut the output of %d tokens to %d: with num_gpu_blocks %d of %d no more fits beside a prompt of %d",
+		return fmt.Sprintf("SGLang would cut the output of %d tokens to %d: with num_gpu_blocks %d of %d no more "+
+			"fits beside a prompt of %d",
 			output, max(longest, 0), s.args.NumGPUBlocks, s.pageSize, req.PromptTokens)
 	}
 	if w := s.rules.Window; w.Blocks > 0 {
 		// What is in sight at the end of the prompt, and what is computed until a decode gives slots back.
-		if needed := min(min(req.PromptTokens, w.Tokens)+output-1, w.Tokens+radix.EvictionInterval-1); needed > w.Blocks*s.pageSize {
-			return fmt.Sprintf("it takes %d slots of the window layers, and their pool has %d blocks of %d", needed, w.Blocks, s.pageSize)
+		if needed := min(min(req.PromptTokens, w.Tokens)+output-1,
+			w.Tokens+radix.EvictionInterval-1); needed > w.Blocks*s.pageSize {
+			return fmt.Sprintf("it takes %d slots of the window layers, and their pool has %d blocks of %d", needed,
+				w.Blocks, s.pageSize)
 		}
 	}
 	return ""

@@ -52,7 +52,8 @@ func TestRejections(t *testing.T) {
 			switch {
 			case c.reason == "" && (tokens != c.output || len(rejected) > 0):
 				t.Errorf("%d tokens, rejected %v", tokens, rejected)
-			case c.reason != "" && (tokens > 0 || len(rejected) != 1 || rejected[0].ID != 7 || !strings.Contains(rejected[0].Reason, c.reason)):
+			case c.reason != "" && (tokens > 0 || len(rejected) != 1 || rejected[0].ID != 7 ||
+				!strings.Contains(rejected[0].Reason, c.reason)):
 				t.Errorf("%d tokens, rejected %v, want %q", tokens, rejected, c.reason)
 			}
 		})

@@ -11,7 +11,8 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Scheduler is one SGLang engine that schedules by SGLang's own rules. One loop owns it; it is not safe for concurrent use.
+// Scheduler is one SGLang engine that schedules by SGLang's own rules. One loop owns it; it is not safe for concurrent
+// use.
 type Scheduler struct {
 	args     engineargs.Args
 	rules    engineargs.SGLangArgs
@@ -158,8 +159,8 @@ func (s *Scheduler) Requests() int {
 
 // RunPass implements [engine.Engine].
 //
-// Without overlap scheduling a batch is composed when it starts. With it, the batch that starts now was composed when the
-// one before it started, and the next one is composed now, before the tokens of this one are known:
+// Without overlap scheduling a batch is composed when it starts. With it, the batch that starts now was composed when
+// the one before it started, and the next one is composed now, before the tokens of this one are known:
 //
 //	composed     1 2     3       4               a request that arrives during batch 1 joins batch 3 at the earliest
 //	runs         |---1---|---2---|---3---|
@@ -219,8 +220,8 @@ func (s *Scheduler) stand() *engine.Pass {
 	return &s.out
 }
 
-// awaitCopy makes a pass without a batch last until the next copy ends, if requests wait: what it locks may be the room they
-// need.
+// awaitCopy makes a pass without a batch last until the next copy ends, if requests wait: what it locks may be the room
+// they need.
 func (s *Scheduler) awaitCopy(b *batch) {
 	if !s.pool.Tiered() || !b.empty() || s.waiting.Len() == 0 && !b.stuck {
 		return

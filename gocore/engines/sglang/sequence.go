@@ -23,7 +23,8 @@ type sequence struct {
 	status       status
 	promptTokens int
 	maxOutput    int
-	// Of a request that decodes, these three and the lease are as they were when it was last brought up to date (roll.go).
+	// Of a request that decodes, these three and the lease are as they were when it was last brought up to date
+	// (roll.go).
 	generated int // tokens delivered; they survive a retraction
 	scheduled int // tokens that it will have when all batches composed so far have ended
 	computed  int // tokens whose KV is computed when the batch composed last ends; 0 after a retraction
@@ -48,7 +49,8 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		order:        s.added,
 		promptTokens: req.PromptTokens,
 		maxOutput:    s.args.Output(req.PromptTokens, req.OutputTokens),
-		lease:        radix.Lease{Key: s.namer.Key(req.Prompt, shareable, s.ceilPages(req.PromptTokens+req.OutputTokens))},
+		lease: radix.Lease{Key: s.namer.Key(req.Prompt, shareable,
+			s.ceilPages(req.PromptTokens+req.OutputTokens))},
 	}
 	s.added++
 	return r

@@ -14,7 +14,8 @@ import (
 func drawWindow(rng *rand.Rand) engineargs.Args {
 	args := drawArgs(rng)
 	args.HostCache, args.SGLang.MixedChunk = engineargs.HostCacheArgs{}, false
-	args.SGLang.Window = engineargs.WindowArgs{Blocks: 1 + rng.IntN(args.NumGPUBlocks), Tokens: 1 + rng.IntN(8*args.BlockSize)}
+	args.SGLang.Window = engineargs.WindowArgs{Blocks: 1 + rng.IntN(args.NumGPUBlocks),
+		Tokens: 1 + rng.IntN(8*args.BlockSize)}
 	return args
 }
 
@@ -31,11 +32,14 @@ func TestWindowsEnd(t *testing.T) {
 			finished += len(p.Finished)
 		})
 		if err != nil {
-			t.Fatalf("seed %d, %+v, %d blocks of %d, chunk %d: %v", seed, args.SGLang.Window, args.NumGPUBlocks, args.BlockSize,
+			t.Fatalf("seed %d, %+v, %d blocks of %d, chunk %d: %v", seed, args.SGLang.Window, args.NumGPUBlocks,
+				args.BlockSize,
 				args.SGLang.ChunkedPrefillSize, err)
 		}
-		if window := args.SGLang.Window.Blocks * args.BlockSize; s.pool.WindowAvailable() != window || s.pool.Available() != s.pool.Total() {
-			t.Fatalf("seed %d: %d of %d window slots and %d of %d others are left", seed, s.pool.WindowAvailable(), window,
+		if window := args.SGLang.Window.Blocks * args.BlockSize; s.pool.WindowAvailable() != window ||
+			s.pool.Available() != s.pool.Total() {
+			t.Fatalf("seed %d: %d of %d window slots and %d of %d others are left", seed, s.pool.WindowAvailable(),
+				window,
 				s.pool.Available(), s.pool.Total())
 		}
 	}
@@ -50,7 +54,8 @@ func TestEventsOfWindows(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 45))
 		args := drawWindow(rng)
-		args.SGLang.Overlap, args.SGLang.ChunkedPrefillSize = false, 1<<20 // so that prompts enter the tree at the ends of passes only
+		// so that prompts enter the tree at the ends of passes only
+		args.SGLang.Overlap, args.SGLang.ChunkedPrefillSize = false, 1<<20
 		w := enginetest.Draw(rng, args)
 		w.Observe = true
 		s := New(args, engine.Setup{})
@@ -79,7 +84,8 @@ func TestEventsOfWindows(t *testing.T) {
 					whole++
 				}
 				if found*args.BlockSize != a.ReusedTokens {
-					t.Fatalf("seed %d: request %d finds %d tokens, by the events %d of %d pages of %d", seed, a.ID, a.ReusedTokens, found,
+					t.Fatalf("seed %d: request %d finds %d tokens, by the events %d of %d pages of %d", seed, a.ID,
+						a.ReusedTokens, found,
 						full, args.BlockSize)
 				}
 			}
@@ -102,18 +108,24 @@ func TestEventsOfWindows(t *testing.T) {
 	}
 }
 
-// TestWindowSlotsAreGivenBack has what SGLang's own scheduler was seen to do with a request that is alone: how many of its tokens are computed
-// when a decode first gives slots of the window layers back. Prompts in chunks count more as given back than the window has left behind.
+// TestWindowSlotsAreGivenBack has what SGLang's own scheduler was seen to do with a request that is alone: how many of
+// its tokens are computed when a decode first gives slots of the window layers back. Prompts in chunks count more as
+// given back than the window has left behind.
 func TestWindowSlotsAreGivenBack(t *testing.T) {
 	for _, c := range []struct{ prompt, chunk, window, page, tokens int }{
-		{43, 2048, 16, 1, 170}, {43, 2048, 32, 1, 170}, {100, 2048, 16, 1, 227}, {10, 2048, 16, 1, 144}, {128, 2048, 32, 16, 240},
-		{17, 5, 16, 1, 144}, {20, 5, 16, 1, 159}, {40, 5, 16, 1, 174}, {43, 5, 16, 1, 174}, {46, 5, 16, 1, 174}, {60, 5, 16, 1, 189},
-		{40, 4, 16, 1, 176}, {44, 4, 16, 1, 176}, {43, 20, 16, 1, 184}, {60, 20, 16, 1, 187}, {61, 20, 16, 1, 204}, {75, 20, 16, 1, 204},
-		{80, 20, 16, 1, 207}, {43, 30, 16, 1, 174}, {43, 40, 16, 1, 184}, {43, 42, 16, 1, 186}, {100, 30, 16, 1, 234}, {100, 60, 16, 1, 227},
+		{43, 2048, 16, 1, 170}, {43, 2048, 32, 1, 170}, {100, 2048, 16, 1, 227}, {10, 2048, 16, 1, 144},
+		{128, 2048, 32, 16, 240},
+		{17, 5, 16, 1, 144}, {20, 5, 16, 1, 159}, {40, 5, 16, 1, 174}, {43, 5, 16, 1, 174}, {46, 5, 16, 1, 174},
+		{60, 5, 16, 1, 189},
+		{40, 4, 16, 1, 176}, {44, 4, 16, 1, 176}, {43, 20, 16, 1, 184}, {60, 20, 16, 1, 187}, {61, 20, 16, 1, 204},
+		{75, 20, 16, 1, 204},
+		{80, 20, 16, 1, 207}, {43, 30, 16, 1, 174}, {43, 40, 16, 1, 184}, {43, 42, 16, 1, 186}, {100, 30, 16, 1, 234},
+		{100, 60, 16, 1, 227},
 		{43, 5, 8, 1, 171}, {43, 5, 24, 1, 177},
 	} {
 		args := engineargs.Default()
-		args.EngineType, args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.SGLang, engineargs.SGLangOwn, c.page, 2000/c.page
+		args.EngineType, args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.SGLang, engineargs.SGLangOwn,
+			c.page, 2000/c.page
 		args.SGLang.ChunkedPrefillSize, args.SGLang.Overlap = c.chunk, false
 		args.SGLang.Window = engineargs.WindowArgs{Blocks: 1000 / c.page, Tokens: c.window}
 		s := New(args, engine.Setup{})

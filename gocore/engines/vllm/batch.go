@@ -10,8 +10,8 @@ import (
 // batch is one pass: what was composed for it, and which requests get a token at its end.
 type batch struct {
 	number int
-	// steady is the number of requests that get a token without being looked at. ends are other steady requests, which get
-	// their last one, in running order.
+	// steady is the number of requests that get a token without being looked at. ends are other steady requests, which
+	// get their last one, in running order.
 	steady int
 	ends   []*sequence
 	// emitting are the other requests that get a token, in running order.
@@ -35,10 +35,11 @@ type durations struct {
 	prefillCount, prefillISL, prefillStart int
 	context                                int // tokens of the sequences that get one
 	inUse                                  int // blocks
-	ended                                  int // requests whose prompts end in this pass, so that they get their first token from it
-	endedContext                           int // their part of context
-	prefillMs, decodeMs                    float64
-	promptMs, hostMs                       float64 // parts of these two
+	// requests whose prompts end in this pass, so that they get their first token from it
+	ended               int
+	endedContext        int // their part of context
+	prefillMs, decodeMs float64
+	promptMs, hostMs    float64 // parts of these two
 }
 
 func (b *batch) empty() bool { return b.scheduled == 0 }
@@ -91,8 +92,8 @@ func (s *Scheduler) newBatch() *batch {
 	return b
 }
 
-// measure sets how long a batch takes. Blocks in use are those after it was composed. The host's time goes with the tokens,
-// if there are any.
+// measure sets how long a batch takes. Blocks in use are those after it was composed. The host's time goes with the
+// tokens, if there are any.
 func (s *Scheduler) measure(b *batch) {
 	d := &b.durations
 	d.prefillMs = float64(s.clock.PrefillSeconds(d.prefillCount, d.prefillISL, d.prefillStart) * 1000)
@@ -106,8 +107,9 @@ func (s *Scheduler) measure(b *batch) {
 	}
 }
 
-// decodePartMs returns what the tokens of a batch take. Of a fused pass that computes prompts these are only the tokens of requests that
-// decode, and less what any forward takes, which the prompts pay: a step of one of these requests alone.
+// decodePartMs returns what the tokens of a batch take. Of a fused pass that computes prompts these are only the tokens
+// of requests that decode, and less what any forward takes, which the prompts pay: a step of one of these requests
+// alone.
 func (s *Scheduler) decodePartMs(b *batch) float64 {
 	d := &b.durations
 	count, context := b.tokens(), d.context

@@ -6,9 +6,9 @@ import (
 )
 
 // Coasting runs many passes at once. While all running requests are steady and none can be admitted, passes follow each
-// other that give each request one token and open a block now and then; all that a shell can see of them is when they end.
-// Coast only computes the ends; Settle carries out as many of the passes as the shell wants, which may change its mind when
-// a request arrives in the midst of them.
+// other that give each request one token and open a block now and then; all that a shell can see of them is when they
+// end. Coast only computes the ends; Settle carries out as many of the passes as the shell wants, which may change its
+// mind when a request arrives in the midst of them.
 
 // Coast implements [engine.Coaster].
 func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
@@ -31,10 +31,12 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 // merelyDecodes reports whether the next pass gives all running requests a token, and does nothing besides.
 func (s *Scheduler) merelyDecodes() bool {
 	t := &s.steady
-	if t.size == 0 || t.size < len(s.running) || t.size > s.args.MaxNumBatchedTokens || s.trace != nil || s.shapes != nil || !timing.Pure(s.clock.Model) {
+	if t.size == 0 || t.size < len(s.running) || t.size > s.args.MaxNumBatchedTokens || s.trace != nil ||
+		s.shapes != nil || !timing.Pure(s.clock.Model) {
 		return false
 	}
-	if s.rules.Async && (s.flying == nil || s.flying.steady != t.size || s.flying.tokens() != t.size || s.flying.durations.prefillCount > 0) {
+	if s.rules.Async && (s.flying == nil || s.flying.steady != t.size || s.flying.tokens() != t.size ||
+		s.flying.durations.prefillCount > 0) {
 		return false
 	}
 	if s.hears() || s.offload != nil && !s.offload.quiet() {
@@ -45,13 +47,14 @@ func (s *Scheduler) merelyDecodes() bool {
 
 // coast looks ahead at batches of steady requests.
 type coast struct {
-	s         *Scheduler
-	batch     int // composed last
-	last      int // the last batch that may be composed
-	context   int
-	inUse     int
-	batchMs   float64 // how long the batch takes that was composed last
-	measured  bool    // with the blocks that are in use now; those of a request that ended since may have been in use then
+	s       *Scheduler
+	batch   int // composed last
+	last    int // the last batch that may be composed
+	context int
+	inUse   int
+	batchMs float64 // how long the batch takes that was composed last
+	// with the blocks that are in use now; those of a request that ended since may have been in use then
+	measured  bool
 	passMs    float64 // how long the next pass takes
 	hostMs    float64 // of each pass
 	available int
@@ -69,8 +72,8 @@ func (s *Scheduler) newCoast() coast {
 	return c
 }
 
-// composeNext looks at the next batch and reports whether it merely decodes. An asynchronous engine composes it while the
-// one before runs, another one when it starts itself.
+// composeNext looks at the next batch and reports whether it merely decodes. An asynchronous engine composes it while
+// the one before runs, another one when it starts itself.
 func (c *coast) composeNext() bool {
 	s := c.s
 	c.batch++
@@ -114,7 +117,8 @@ func (s *Scheduler) Settle(passes int) {
 		b := s.flying
 		b.explained.Reset()
 		*b = batch{
-			number: s.composed, steady: t.size, scheduled: t.size, ends: b.ends[:0], emitting: b.emitting[:0], noticed: b.noticed[:0],
+			number: s.composed, steady: t.size, scheduled: t.size, ends: b.ends[:0], emitting: b.emitting[:0],
+			noticed:   b.noticed[:0],
 			explained: b.explained,
 		}
 		b.durations.context = t.context

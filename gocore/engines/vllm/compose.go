@@ -6,11 +6,11 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// serveRunning gives running requests their next chunk or token, in admission order, while the budget lasts, and returns
-// what is left of it.
+// serveRunning gives running requests their next chunk or token, in admission order, while the budget lasts, and
+// returns what is left of it.
 //
-// A request that lacks blocks preempts the one admitted last, again and again, until it has them or was preempted itself,
-// which ends this phase. The requests it preempts stand behind it: none of them has been served in this pass.
+// A request that lacks blocks preempts the one admitted last, again and again, until it has them or was preempted
+// itself, which ends this phase. The requests it preempts stand behind it: none of them has been served in this pass.
 func (s *Scheduler) serveRunning(b *batch) (budget int) {
 	budget = s.args.MaxNumBatchedTokens
 	from := 0
@@ -83,7 +83,8 @@ func (s *Scheduler) serve(b *batch, r *sequence, tokens int) {
 }
 
 // preemptLast takes all blocks from the running request that was admitted last and puts it at the front of the waiting
-// queue. Its tokens stay, and so does one that a pass in flight delivers; their KV is lost but for what stays registered.
+// queue. Its tokens stay, and so does one that a pass in flight delivers; their KV is lost but for what stays
+// registered.
 func (s *Scheduler) preemptLast(b *batch) *sequence {
 	s.steady.clear()
 	last := len(s.running) - 1
@@ -103,8 +104,8 @@ func (s *Scheduler) preemptLast(b *batch) *sequence {
 	return r
 }
 
-// admitWaiting moves requests from the head of the waiting queue into the running list. The first that does not fit keeps
-// all others waiting.
+// admitWaiting moves requests from the head of the waiting queue into the running list. The first that does not fit
+// keeps all others waiting.
 func (s *Scheduler) admitWaiting(b *batch, budget int) {
 	budget = s.admitLoaded(b, budget)
 	if !s.headWaits {
@@ -156,8 +157,8 @@ func (s *Scheduler) admitWaiting(b *batch, budget int) {
 	}
 }
 
-// findPrefix finds the leading blocks of r that are registered. At least one token of r is always computed, so the block that
-// holds its last token is not looked up.
+// findPrefix finds the leading blocks of r that are registered. At least one token of r is always computed, so the
+// block that holds its last token is not looked up.
 func (s *Scheduler) findPrefix(r *sequence) (p prefix) {
 	if !s.args.PrefixCaching {
 		return p
@@ -183,8 +184,8 @@ func (s *Scheduler) findPrefix(r *sequence) (p prefix) {
 	return p
 }
 
-// hasRoom reports whether the blocks of all tokens that r has are free, and those of the first now tokens; blocks that other
-// requests hold cost nothing.
+// hasRoom reports whether the blocks of all tokens that r has are free, and those of the first now tokens; blocks that
+// other requests hold cost nothing.
 func (s *Scheduler) hasRoom(r *sequence, now int, hit prefix) bool {
 	free := s.freeAbove()
 	whole, part := s.ceilBlocks(r.tokens()), s.ceilBlocks(now)

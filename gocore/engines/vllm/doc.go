@@ -10,12 +10,12 @@
 //	deliver        every request whose tokens are all computed gets one more
 //
 // The simulator knows the tokens of a pass beforehand. Without asynchronous scheduling RunPass therefore composes and
-// delivers at once, and the tokens are seen when the pass ends. With it, as a stock server runs, a pass is composed while
-// the one before it runs, so it does not know that one's tokens yet.
+// delivers at once, and the tokens are seen when the pass ends. With it, as a stock server runs, a pass is composed
+// while the one before it runs, so it does not know that one's tokens yet.
 //
 // With host memory below the pool (host_cache) offload.go stores prompts there and loads them back; package
-// kvcache/chunks holds the contents of that memory and the order of eviction. A pass may then have to wait for copies before it starts, and
-// loading requests wait outside the queue.
+// kvcache/chunks holds the contents of that memory and the order of eviction. A pass may then have to wait for copies
+// before it starts, and loading requests wait outside the queue.
 //
 // What differs from engines/mocker/vllm, with the rule's name in docs/agreement.md:
 //

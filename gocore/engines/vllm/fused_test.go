@@ -47,7 +47,8 @@ func TestPassTime(t *testing.T) {
 			if took := pass.EndMs - now; math.Abs(took-want) > 1e-9 {
 				t.Errorf("%s: pass %d takes %v ms, want %v", c.more, i, took, want)
 			}
-			if sum := pass.Parts.PromptMs + pass.Parts.DecodeMs + pass.Parts.HostMs; math.Abs(now+sum-pass.EndMs) > 1e-9 {
+			if sum := pass.Parts.PromptMs + pass.Parts.DecodeMs +
+				pass.Parts.HostMs; math.Abs(now+sum-pass.EndMs) > 1e-9 {
 				t.Errorf("%s: the parts of pass %d are %+v, want %v together", c.more, i, pass.Parts, pass.EndMs-now)
 			}
 			now = pass.EndMs

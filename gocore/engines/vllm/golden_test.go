@@ -44,7 +44,8 @@ func TestGolden(t *testing.T) {
 			if s.ComputedTokens == 0 && s.PreemptedRequests == 0 {
 				return ""
 			}
-			return fmt.Sprintf("prefill %-11s decode %-6s tokens %-4d", fmt.Sprintf("%d;%d;%d", s.PrefillRequests, s.ISLSum, s.PrefixSum),
+			return fmt.Sprintf("prefill %-11s decode %-6s tokens %-4d",
+				fmt.Sprintf("%d;%d;%d", s.PrefillRequests, s.ISLSum, s.PrefixSum),
 				fmt.Sprintf("%d,%d", s.DecodeRequests, s.InUse), s.ComputedTokens)
 		},
 	})

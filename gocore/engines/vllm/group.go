@@ -9,16 +9,16 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// Group is a vLLM engine with data-parallel ranks (dp_size), each with a scheduler, a pool and a cache of its own. The expert
-// layers of a mixture-of-experts model exchange tokens between all ranks, so all of them run every pass together, and it
-// takes as long as the part of the slowest:
+// Group is a vLLM engine with data-parallel ranks (dp_size), each with a scheduler, a pool and a cache of its own. The
+// expert layers of a mixture-of-experts model exchange tokens between all ranks, so all of them run every pass
+// together, and it takes as long as the part of the slowest:
 //
 //	rank 0   |--prompt--------|-decode-..|-decode-|
 //	rank 1   |-decode-........|-decode---|........|      dots: the rank waits
 //	         0                1          2        3      common passes
 //
-// A request that arrives during a pass waits outside of its rank for the next common start. When no rank has a request left
-// at the end of a pass, a wave of passes ends; the next request starts another one.
+// A request that arrives during a pass waits outside of its rank for the next common start. When no rank has a request
+// left at the end of a pass, a wave of passes ends; the next request starts another one.
 type Group struct {
 	args    engineargs.Args
 	ranks   []rank
@@ -120,8 +120,9 @@ func (g *Group) begin(nowMs float64) {
 	}
 }
 
-// next sets the batch of each rank for the pass that starts now, and reports whether it serves any request. A pass in which requests
-// are only preempted, or ends of transfers noticed, takes no time; the next one follows at the same instant.
+// next sets the batch of each rank for the pass that starts now, and reports whether it serves any request. A pass in
+// which requests are only preempted, or ends of transfers noticed, takes no time; the next one follows at the same
+// instant.
 func (g *Group) next(nowMs float64) (served bool) {
 	if g.inFlight {
 		for i := range g.ranks {
@@ -227,7 +228,8 @@ func (g *Group) merge() {
 	}
 }
 
-// busyUntil returns when a rank is done with its part of the pass that started at startMs. One without requests takes no time.
+// busyUntil returns when a rank is done with its part of the pass that started at startMs. One without requests takes
+// no time.
 func (r *rank) busyUntil(startMs float64) float64 {
 	if r.out.Scheduled == 0 {
 		return startMs
@@ -238,7 +240,8 @@ func (r *rank) busyUntil(startMs float64) float64 {
 // Lockstep implements [engine.LockstepReporter].
 func (g *Group) Lockstep() engine.Lockstep { return g.lost }
 
-// passEnded delivers the results of the last pass, as another one follows. A shell may have had it end earlier than it was said to.
+// passEnded delivers the results of the last pass, as another one follows. A shell may have had it end earlier than it
+// was said to.
 func (g *Group) passEnded(nowMs float64) {
 	g.endMs = min(g.endMs, nowMs)
 	g.deliver(nowMs)
@@ -283,8 +286,8 @@ func (g *Group) tell(i int, now load, atMs float64) {
 	g.balance.report(i, rankCounts{now.waiting, now.running, usage}, g.number, atMs)
 }
 
-// Coast implements [engine.Coaster]. It takes ranks of which each has nothing to do or merely decodes, and whose parts of a pass do
-// not depend on those of the others.
+// Coast implements [engine.Coaster]. It takes ranks of which each has nothing to do or merely decodes, and whose parts
+// of a pass do not depend on those of the others.
 func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 	if g.args.VLLM.Async && !g.inFlight || g.ranks[0].clock.KnowsExperts() {
 		return nil

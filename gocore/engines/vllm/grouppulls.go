@@ -6,8 +6,8 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// Hand-offs of a Group (engine.Puller): each rank keeps and loads prompts by itself, as pull.go has it. All ranks compose together, so
-// one that is awake wakes the others; the ends of transfers are noticed in common passes.
+// Hand-offs of a Group (engine.Puller): each rank keeps and loads prompts by itself, as pull.go has it. All ranks
+// compose together, so one that is awake wakes the others; the ends of transfers are noticed in common passes.
 
 var _ engine.Puller = (*Group)(nil)
 
@@ -77,8 +77,10 @@ func (g *Group) partOf(id engine.RequestID) *rank {
 	return &g.ranks[i]
 }
 
-// idles reports whether a rank has nothing to do in the next pass, and nothing will make it until a request comes or a transfer ends.
+// idles reports whether a rank has nothing to do in the next pass, and nothing will make it until a request comes or a
+// transfer ends.
 func (r *rank) idles() bool {
-	return len(r.running) == 0 && r.waiting.Len() == 0 && (r.offload == nil || r.Scheduler.Requests() == 0) && !r.pulls.mayRun() &&
+	return len(r.running) == 0 && r.waiting.Len() == 0 && (r.offload == nil || r.Scheduler.Requests() == 0) &&
+		!r.pulls.mayRun() &&
 		(r.flying == nil || r.flying.empty()) && !r.Scheduler.hears()
 }

@@ -170,7 +170,8 @@ func (s *Scheduler) registerBeside(r *sequence, from, to int) {
 func (s *Scheduler) retained(r *sequence, entry int) bool {
 	g := &s.groups
 	endsAt := func(block int) bool { return entry < block && entry >= block-g.run }
-	return g.Retention == engineargs.RetainAll || endsAt(s.wholeBlocks(r.promptTokens-1)) || endsAt(r.tables.junction) ||
+	return g.Retention == engineargs.RetainAll || endsAt(s.wholeBlocks(r.promptTokens-1)) ||
+		endsAt(r.tables.junction) ||
 		g.period > 0 && entry%g.period >= g.period-g.run
 }
 
@@ -352,7 +353,8 @@ func (s *Scheduler) untilTrim(r *sequence) int {
 		} else {
 			at += s.groups.Window - 1
 		}
-		if stays := s.groups.Linear && !s.differs.passesNulls && entry != r.tables.old; stays && at+s.blockSize <= landed {
+		if stays := s.groups.Linear && !s.differs.passesNulls && entry != r.tables.old; stays &&
+			at+s.blockSize <= landed {
 			continue // passed over once, and for ever
 		}
 		wait = min(wait, max(1, at-r.computed+ahead))

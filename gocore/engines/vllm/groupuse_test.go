@@ -88,7 +88,8 @@ func TestWaitsForGroups(t *testing.T) {
 			want = engine.GroupUse{WaitFullMs: got.WaitFullMs}
 		}
 		if sum := got.WaitFullMs + got.WaitOthersMs; !several || got != want || sum < 0.99*waited || sum > now {
-			t.Errorf("%d blocks: %+v after %v ms, of which the second request waited more than %v", c.blocks, got, now, waited)
+			t.Errorf("%d blocks: %+v after %v ms, of which the second request waited more than %v", c.blocks, got, now,
+				waited)
 		}
 	}
 }

@@ -13,14 +13,15 @@ import (
 	"dynosim/gocore/kvcache/paged"
 )
 
-// offload is the tier of host memory below the pool (host_cache), as vLLM's OffloadingConnector uses it. Whole chunks of prompts are
-// copied to the host after they have been computed, and back when a prompt begins with them and the GPU has lost them:
+// offload is the tier of host memory below the pool (host_cache), as vLLM's OffloadingConnector uses it. Whole chunks
+// of prompts are copied to the host after they have been computed, and back when a prompt begins with them and the GPU
+// has lost them:
 //
 //	pass    1: computes a prompt    2: decodes           ...       20: the prompt comes again, look-up     21: is admitted
 //	copy          store is offered     store runs  -->                   load runs  ------>
 //
-// A copy that has ended when a pass starts is noticed when this pass ends. Copies run one at a time in each direction, in order of
-// submission, beside the GPU. docs/tiers.md tells users of it.
+// A copy that has ended when a pass starts is noticed when this pass ends. Copies run one at a time in each direction,
+// in order of submission, beside the GPU. docs/tiers.md tells users of it.
 type offload struct {
 	s           *Scheduler
 	host        *chunks.Store
@@ -30,14 +31,15 @@ type offload struct {
 	number      int         // of those that share it
 	prefetches  *prefetches // nil without storage behind it
 	lanes       [2]*sharing.Lane
-	noticeMs    float64 // with common: which copies the pass that runs is going to notice, those that have ended by then
-	untold      []engine.Copy
-	announces   bool
-	events      []kvcache.Event // of a store of its own
-	names       bool            // events tell whose names are needed
-	storeMs     float64         // of a block
-	loadMs      float64
-	latencyMs   float64
+	// with common: which copies the pass that runs is going to notice, those that have ended by then
+	noticeMs  float64
+	untold    []engine.Copy
+	announces bool
+	events    []kvcache.Event // of a store of its own
+	names     bool            // events tell whose names are needed
+	storeMs   float64         // of a block
+	loadMs    float64
+	latencyMs float64
 
 	holding []*sequence // loading, or loaded and not admitted yet, in the order in which their loads began
 	leaving []*hosted   // of the requests that ended in the last pass
@@ -52,8 +54,8 @@ type offload struct {
 	storing, loading  deque.Deque[*transferring]
 	storeEnd, loadEnd float64
 
-	// fences are the stores that read blocks of requests that have ended, by slot. touched are slots of blocks that the pass
-	// that is composed takes or finds.
+	// fences are the stores that read blocks of requests that have ended, by slot. touched are slots of blocks that the
+	// pass that is composed takes or finds.
 	fences  []*transferring
 	fenced  int
 	touched []paged.Slot
@@ -177,7 +179,8 @@ func (o *offload) tellStored(h *hosted, spans []chunks.Span) {
 	}
 }
 
-// tellNames announces that the store of the worker begins to keep chunks, or keeps them no more. Chunks are known by one of their blocks.
+// tellNames announces that the store of the worker begins to keep chunks, or keeps them no more. Chunks are known by
+// one of their blocks.
 func (o *offload) tellNames(kind kvcache.EventKind, spans []chunks.Span) {
 	if !o.names || len(spans) == 0 {
 		return
@@ -198,8 +201,8 @@ func (o *offload) tellEvicted() {
 	o.tellNames(kvcache.LetGo, evicted)
 }
 
-// takeEvents returns the events of the store since the last call. They come before those of the pool: what has to keep its name may
-// leave the pool in the same pass.
+// takeEvents returns the events of the store since the last call. They come before those of the pool: what has to keep
+// its name may leave the pool in the same pass.
 func (o *offload) takeEvents() []kvcache.Event {
 	from := &o.events
 	if o.common != nil {
@@ -213,7 +216,8 @@ func (o *offload) takeEvents() []kvcache.Event {
 	return events
 }
 
-// has looks up which of the leading chunks of a span the host has, and whether any of those is being stored, or being loaded.
+// has looks up which of the leading chunks of a span the host has, and whether any of those is being stored, or being
+// loaded.
 func (o *offload) has(span chunks.Span) (present int, storing, loading bool) {
 	if o.common == nil {
 		return o.host.Find(span)
@@ -228,7 +232,8 @@ func (o *offload) loadsAny(span chunks.Span) bool {
 	stride := kvcache.BlockID(o.chunkBlocks)
 	overlaps := func(t *transferring) bool {
 		return slices.ContainsFunc(t.spans, func(other chunks.Span) bool {
-			return other.Key < span.Key+kvcache.BlockID(span.Count)*stride && span.Key < other.Key+kvcache.BlockID(other.Count)*stride
+			return other.Key < span.Key+kvcache.BlockID(span.Count)*stride &&
+				span.Key < other.Key+kvcache.BlockID(other.Count)*stride
 		})
 	}
 	for i := range o.loading.Len() {
@@ -254,8 +259,8 @@ func (o *offload) chunksOf(key *kvcache.Key, from, to int) []chunks.Span {
 	return o.spans
 }
 
-// find looks up what the host has of a request behind hit tokens that the pool has. A request is to be skipped in this pass
-// while what it needs is on its way.
+// find looks up what the host has of a request behind hit tokens that the pool has. A request is to be skipped in this
+// pass while what it needs is on its way.
 func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 	size := o.chunkTokens()
 	from, to := hit/size, hit/size
@@ -282,8 +287,8 @@ func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 	return more, skip || busy
 }
 
-// admit admits loaded requests, then those of the waiting queue; it replaces admitWaiting. The first that does not fit keeps all
-// others waiting, but those whose copies run are passed over.
+// admit admits loaded requests, then those of the waiting queue; it replaces admitWaiting. The first that does not fit
+// keeps all others waiting, but those whose copies run are passed over.
 func (o *offload) admit(b *batch, budget int) {
 	s := o.s
 	for i := 0; i < len(o.holding); {
@@ -366,8 +371,8 @@ func (o *offload) start(b *batch, r *sequence, tokens int) int {
 	return tokens
 }
 
-// load begins to load what the host has of a request up to so many tokens. It reports false, and nothing has changed, if there
-// is no room.
+// load begins to load what the host has of a request up to so many tokens. It reports false, and nothing has changed,
+// if there is no room.
 func (o *offload) load(r *sequence, hit prefix, tokens int) bool {
 	s := o.s
 	free := s.pool.Free()
@@ -406,7 +411,8 @@ func (o *offload) offers(r *sequence) bool {
 
 // quiet reports whether nothing is copied or waits for a copy.
 func (o *offload) quiet() bool {
-	return o.storing.Len()+o.loading.Len() == 0 && !o.outstanding() && len(o.holding) == 0 && math.IsInf(o.nextFetched(), 1)
+	return o.storing.Len()+o.loading.Len() == 0 && !o.outstanding() && len(o.holding) == 0 &&
+		math.IsInf(o.nextFetched(), 1)
 }
 
 // reserved returns the number of blocks that requests lack whose prompts are on their way into the pool.
@@ -421,8 +427,8 @@ func (o *offload) reserved() (blocks int) {
 	return blocks + o.s.owed()
 }
 
-// launch ends the composition of a pass: what it computes is offered to the host, and what the pass has to wait for is waited for.
-// It returns when the pass starts.
+// launch ends the composition of a pass: what it computes is offered to the host, and what the pass has to wait for is
+// waited for. It returns when the pass starts.
 func (o *offload) launch(b *batch, nowMs float64) float64 {
 	s := o.s
 	for _, r := range s.running[s.steady.prefix:] {
@@ -492,8 +498,8 @@ func (o *offload) fence(t *transferring) {
 	}
 }
 
-// submit submits the stores of earlier passes, and the loads of this one, and returns when the pass starts: not before the copies
-// that it has to wait for have ended.
+// submit submits the stores of earlier passes, and the loads of this one, and returns when the pass starts: not before
+// the copies that it has to wait for have ended.
 func (o *offload) submit(nowMs float64) (startMs float64) {
 	o.touched = append(o.touched, o.s.pool.TakeEvicted()...)
 	if o.fenced > 0 {
@@ -670,7 +676,8 @@ func (o *offload) nextEnd() (atMs float64, any bool) {
 	return atMs, any
 }
 
-// catchUp does what the empty passes would have done in which nothing was run because there was no request, until an instant.
+// catchUp does what the empty passes would have done in which nothing was run because there was no request, until an
+// instant.
 func (o *offload) catchUp(nowMs float64) {
 	if o.common != nil {
 		o.catchUpShared(nowMs)
@@ -690,8 +697,8 @@ func (o *offload) catchUp(nowMs float64) {
 	}
 }
 
-// again looks at a pass that serves nothing. It reports whether the next one is to be composed at the same instant; if not, the pass
-// lasts until the next copy ends, or until the copies have ended for which it had to wait.
+// again looks at a pass that serves nothing. It reports whether the next one is to be composed at the same instant; if
+// not, the pass lasts until the next copy ends, or until the copies have ended for which it had to wait.
 func (o *offload) again(b *batch) bool {
 	s := o.s
 	noticed := o.notice(b.startMs)

@@ -55,8 +55,9 @@ func way(t *transferring) int {
 // idle reports whether a worker has been without requests since before an instant.
 func (o *offload) idle(nowMs float64) bool { return o.s.Requests() == 0 && o.endMs < nowMs }
 
-// catchUpShared brings everything that is shared up to an instant: first the workers without requests submit what their empty passes
-// would have submitted, each at the end of its last pass; then everything is copied until now, and what has ended is noticed.
+// catchUpShared brings everything that is shared up to an instant: first the workers without requests submit what their
+// empty passes would have submitted, each at the end of its last pass; then everything is copied until now, and what
+// has ended is noticed.
 func (o *offload) catchUpShared(nowMs float64) {
 	for _, other := range o.common.members {
 		if other == o && o.endMs < nowMs || other != o && other.idle(nowMs) {
@@ -115,8 +116,8 @@ func (c *common) advance(nowMs float64) {
 	}
 }
 
-// noticeShared takes note of the copies that have ended at an instant, and reports whether there are any. If that is when the pass
-// begins that has been waiting for others, it does so when the next one begins.
+// noticeShared takes note of the copies that have ended at an instant, and reports whether there are any. If that is
+// when the pass begins that has been waiting for others, it does so when the next one begins.
 func (o *offload) noticeShared(atMs float64) (any bool) {
 	if atMs > o.common.link.Now() {
 		o.noticeMs = atMs
@@ -156,7 +157,8 @@ func (o *offload) nextEndShared() (atMs float64, any bool) {
 	return atMs, any
 }
 
-// awaitedEnd returns when a copy ends for which a pass waits: copies that others begin later do not slow it down any more.
+// awaitedEnd returns when a copy ends for which a pass waits: copies that others begin later do not slow it down any
+// more.
 func (o *offload) awaitedEnd(t *transferring) float64 {
 	if o.common == nil {
 		return t.endMs

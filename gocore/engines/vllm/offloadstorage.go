@@ -185,7 +185,8 @@ func (o *offload) nextFetched() float64 {
 	if o.prefetches != nil {
 		for _, r := range o.prefetches.under {
 			atMs = min(atMs, r.hosted.fetch.read.EndMs())
-			if untilMs := r.hosted.fetch.untilMs; untilMs > o.s.out.StartMs { // otherwise it has not been looked at since
+			// otherwise it has not been looked at since
+			if untilMs := r.hosted.fetch.untilMs; untilMs > o.s.out.StartMs {
 				atMs = min(atMs, untilMs)
 			}
 		}

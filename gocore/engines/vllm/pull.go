@@ -10,29 +10,32 @@ import (
 	"dynosim/gocore/kvcache/paged"
 )
 
-// Hand-offs by vLLM's own rules (engine.Puller), those of its NixlConnector. A prefill worker keeps the blocks of a request that is
-// over until a decode worker has read them. On a decode worker a request waits like any other; but what the head of the queue
-// starts there is a load of its prompt, which takes blocks and neither a seat nor tokens of the budget:
+// Hand-offs by vLLM's own rules (engine.Puller), those of its NixlConnector. A prefill worker keeps the blocks of a
+// request that is over until a decode worker has read them. On a decode worker a request waits like any other; but what
+// the head of the queue starts there is a load of its prompt, which takes blocks and neither a seat nor tokens of the
+// budget:
 //
 //	waiting --blocks for the prompt--> held: loading --its KV is there--> held: loaded --seat, one token--> running
 //
-// The held queue comes before the waiting queue in each pass; a request whose KV is not there is passed over. The last token of a
-// loaded prompt is computed on the decode worker, and gives the first token of the answer. A request that is preempted there
-// computes what it lost; nothing is loaded twice.
+// The held queue comes before the waiting queue in each pass; a request whose KV is not there is passed over. The last
+// token of a loaded prompt is computed on the decode worker, and gives the first token of the answer. A request that is
+// preempted there computes what it lost; nothing is loaded twice.
 //
-// A transfer that has ended is noticed when a batch is composed, and takes effect when the results of that batch are there. With
-// asynchronous scheduling a batch is composed when the one before it starts, and an empty one that was composed ahead is only waited
-// for after the next one has been composed.
+// A transfer that has ended is noticed when a batch is composed, and takes effect when the results of that batch are
+// there. With asynchronous scheduling a batch is composed when the one before it starts, and an empty one that was
+// composed ahead is only waited for after the next one has been composed.
 
 // pulls is what a scheduler knows of the hand-offs that it takes part in.
 type pulls struct {
-	awake bool                           // something has happened since a pass was composed in which nothing could run
-	ended []ending                       // transfers that have ended, which no batch has noticed yet
-	late  []ending                       // those that an empty batch has noticed which was composed ahead
-	trail bool                           // there is such a batch, whose results are there after the next composition
-	lost  []lostBlocks                   // of requests that were preempted while a batch in flight computes tokens for them
-	kept  transit.Sources[*sequence]     // on a prefill worker
-	held  []*sequence                    // on a decode worker: those that load, and those that have loaded and do not run yet
+	awake bool     // something has happened since a pass was composed in which nothing could run
+	ended []ending // transfers that have ended, which no batch has noticed yet
+	late  []ending // those that an empty batch has noticed which was composed ahead
+	trail bool     // there is such a batch, whose results are there after the next composition
+	// of requests that were preempted while a batch in flight computes tokens for them
+	lost []lostBlocks
+	kept transit.Sources[*sequence] // on a prefill worker
+	// on a decode worker: those that load, and those that have loaded and do not run yet
+	held  []*sequence
 	loads map[engine.RequestID]*sequence // those of them that load
 	// instantly reports whether a transfer takes no time; nil if each takes some.
 	instantly func(id engine.RequestID) bool
@@ -88,8 +91,8 @@ func (s *Scheduler) setAside(b *batch) {
 	s.pulls.late = append(s.pulls.late, b.noticed...)
 }
 
-// applyLate applies what such a batch has noticed, after another one has been composed. It reports whether there was such a batch,
-// and whether it has noticed anything.
+// applyLate applies what such a batch has noticed, after another one has been composed. It reports whether there was
+// such a batch, and whether it has noticed anything.
 func (s *Scheduler) applyLate() (trail, some bool) {
 	trail, some = s.pulls.trail, len(s.pulls.late) > 0
 	s.apply(s.pulls.late, &s.out.ReleasedAtStart)
@@ -97,8 +100,9 @@ func (s *Scheduler) applyLate() (trail, some bool) {
 	return trail, some
 }
 
-// again reports whether an empty pass that has just been composed is followed by another one at the same instant, as it preempted
-// requests or has noticed that transfers have ended, or as one before it that was waited for, which trail says, has noticed some.
+// again reports whether an empty pass that has just been composed is followed by another one at the same instant, as it
+// preempted requests or has noticed that transfers have ended, or as one before it that was waited for, which trail
+// says, has noticed some.
 func (s *Scheduler) again(b *batch, trail, some bool) bool {
 	some = some || b.preempted > 0 || len(b.noticed) > 0
 	switch {
@@ -119,9 +123,13 @@ func (s *Scheduler) land(b *batch) {
 	}
 }
 
-// apply applies ends of transfers: loaded requests may run, and what has been read elsewhere is given up, in order of the ends.
+// apply applies ends of transfers: loaded requests may run, and what has been read elsewhere is given up, in order of
+// the ends.
 func (s *Scheduler) apply(ended []ending, released *[]engine.RequestID) {
-	slices.SortStableFunc(ended, func(a, b ending) int { return cmp.Or(cmp.Compare(a.atMs, b.atMs), cmp.Compare(a.id, b.id)) })
+	slices.SortStableFunc(ended, func(a, b ending) int {
+		return cmp.Or(cmp.Compare(a.atMs, b.atMs),
+			cmp.Compare(a.id, b.id))
+	})
 	for _, e := range ended {
 		if r, ok := s.pulls.kept.Take(e.id); ok {
 			s.release(r)
@@ -158,8 +166,8 @@ func (s *Scheduler) keep(r *sequence) {
 	s.pulls.kept.Keep(r)
 }
 
-// load begins to load the prompt of r, the head of the waiting queue; false if there is no room. Beside the blocks of the prompt,
-// those have to be free that prompts which are still being computed will take.
+// load begins to load the prompt of r, the head of the waiting queue; false if there is no room. Beside the blocks of
+// the prompt, those have to be free that prompts which are still being computed will take.
 func (s *Scheduler) load(r *sequence, hit prefix) bool {
 	if s.ceilBlocks(r.promptTokens)-hit.held+s.owed() > s.freeAbove() {
 		s.headWaits = true
@@ -192,8 +200,8 @@ func (s *Scheduler) owed() (blocks int) {
 	return blocks
 }
 
-// admitLoaded makes those requests run whose KV is there, in the order in which they began to load, and returns what is left of
-// the budget. Each computes the last token of its prompt, which counts as a decode.
+// admitLoaded makes those requests run whose KV is there, in the order in which they began to load, and returns what is
+// left of the budget. Each computes the last token of its prompt, which counts as a decode.
 func (s *Scheduler) admitLoaded(b *batch, budget int) int {
 	held := s.pulls.held
 	for i := 0; s.pulls.mayRun() && i < len(held) && budget > 0 && len(s.running) < s.rules.MaxActiveSeqs; {
@@ -219,8 +227,8 @@ func (s *Scheduler) admitLoaded(b *batch, budget int) int {
 // mayRun reports whether the KV of a held request is there.
 func (p *pulls) mayRun() bool { return len(p.held) > len(p.loads) }
 
-// sparesFromPreemption reports whether a request that would have to be preempted is not, as the pass in flight computes a token for it. The one that
-// lacks blocks waits for the next pass then, with all behind it.
+// sparesFromPreemption reports whether a request that would have to be preempted is not, as the pass in flight computes
+// a token for it. The one that lacks blocks waits for the next pass then, with all behind it.
 func (s *Scheduler) sparesFromPreemption(r *sequence) bool {
 	return s.differs.sparesFlying && s.pulls.loads != nil && s.flying != nil && r.servedIn == s.flying.number
 }
@@ -234,8 +242,8 @@ func (s *Scheduler) giveBackLost() {
 	s.pulls.lost = s.pulls.lost[:0]
 }
 
-// lose takes the blocks of a request that is preempted. A batch in flight that computes tokens for it keeps them until it ends: they
-// might be written by then, while others load into them.
+// lose takes the blocks of a request that is preempted. A batch in flight that computes tokens for it keeps them until
+// it ends: they might be written by then, while others load into them.
 func (s *Scheduler) lose(r *sequence) {
 	if !s.handsOff || s.flying == nil || r.servedIn != s.flying.number {
 		s.release(r)

@@ -57,10 +57,13 @@ func drawArgs(rng *rand.Rand) engineargs.Args {
 // withHost puts host memory below the pool, with settings that go together with it.
 func withHost(rng *rand.Rand, args *engineargs.Args) {
 	args.PrefixCaching, args.ChunkedPrefill, args.Watermark = true, true, 0
-	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM033}
+	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs,
+		Release: engineargs.VLLM033}
 	args.HostCache = engineargs.HostCacheArgs{
-		Blocks: 4 + rng.IntN(3*args.NumGPUBlocks), ARC: rng.IntN(2) == 0, ChunkBlocks: 1 + rng.IntN(3), StoreThreshold: 1 + rng.IntN(2),
-		PromptOnly: rng.IntN(3) > 0, LoadMsPerBlock: rng.Float64() * 4, StoreMsPerBlock: rng.Float64() * 4, LatencyMs: float64(rng.IntN(6)),
+		Blocks: 4 + rng.IntN(3*args.NumGPUBlocks), ARC: rng.IntN(2) == 0, ChunkBlocks: 1 + rng.IntN(3),
+		StoreThreshold: 1 + rng.IntN(2),
+		PromptOnly:     rng.IntN(3) > 0, LoadMsPerBlock: rng.Float64() * 4, StoreMsPerBlock: rng.Float64() * 4,
+		LatencyMs: float64(rng.IntN(6)),
 	}
 }
 

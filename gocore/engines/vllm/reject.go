@@ -23,8 +23,8 @@ func (s *Scheduler) cannotEverRun(r *sequence) string {
 	return ""
 }
 
-// mostFruitless is how often a request may preempt itself, alone in the pool, without getting further. With prefix caching each try may find
-// what the one before has computed; vLLM itself was seen to need five.
+// mostFruitless is how often a request may preempt itself, alone in the pool, without getting further. With prefix
+// caching each try may find what the one before has computed; vLLM itself was seen to need five.
 const mostFruitless = 10
 
 // tried records the number of tokens after which r has preempted itself.
@@ -36,6 +36,7 @@ func (r *sequence) tried(computed int) {
 
 // stuck says why a request that has the pool for itself can go no further. vLLM refuses to start with such a pool.
 func (s *Scheduler) stuck(r *sequence) string {
-	return fmt.Sprintf("prompt of %d + output of %d tokens need more than the %d blocks of %d that the %d KV cache groups share (num_gpu_blocks)",
+	return fmt.Sprintf("prompt of %d + output of %d tokens need more than the %d blocks of %d that the %d KV cache "+
+		"groups share (num_gpu_blocks)",
 		r.promptTokens, r.maxOutput, s.pool.Capacity(), s.blockSize, 1+s.groups.Beside)
 }

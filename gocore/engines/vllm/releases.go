@@ -2,13 +2,16 @@ package vllm
 
 import "dynosim/gocore/engineargs"
 
-// release is what the releases of vLLM do differently. A new one is a row here, with a field for each rule that it changes.
+// release is what the releases of vLLM do differently. A new one is a row here, with a field for each rule that it
+// changes.
 type release struct {
 	// sparesLone lets the long_prefill_token_threshold off a request that is alone in the engine.
 	sparesLone bool
-	// passesNulls gives back all states of linear attention that a request needs no more, not only those up to the first null.
+	// passesNulls gives back all states of linear attention that a request needs no more, not only those up to the
+	// first null.
 	passesNulls bool
-	// stopsShort ends the last but one chunk of a prompt before its last token, where linear attention keeps a state for later.
+	// stopsShort ends the last but one chunk of a prompt before its last token, where linear attention keeps a state
+	// for later.
 	stopsShort bool
 	// sparesFlying lets a decode worker preempt no request that the pass in flight computes a token for.
 	sparesFlying bool

@@ -142,8 +142,8 @@ func (s *Scheduler) Requests() int {
 
 // RunPass implements [engine.Engine].
 //
-// Without asynchronous scheduling a pass is composed when it starts. With it, the pass that starts now was composed when
-// the one before it started, and the next one is composed now, before the tokens of this one are known:
+// Without asynchronous scheduling a pass is composed when it starts. With it, the pass that starts now was composed
+// when the one before it started, and the next one is composed now, before the tokens of this one are known:
 //
 //	composed     1 2     3       4               a request that arrives during pass 1 joins pass 3 at the earliest
 //	runs         |---1---|---2---|---3---|
@@ -185,8 +185,8 @@ func (s *Scheduler) begin(nowMs float64) {
 	s.out.Reset(nowMs, s.parts)
 }
 
-// next returns the pass that starts now. One in which the only running request had to preempt itself, or that notices the end of a
-// transfer while nothing can run, is empty and takes no time; the next one follows at the same instant.
+// next returns the pass that starts now. One in which the only running request had to preempt itself, or that notices
+// the end of a transfer while nothing can run, is empty and takes no time; the next one follows at the same instant.
 func (s *Scheduler) next() *batch {
 	if b := s.flying; b != nil {
 		return b

@@ -14,8 +14,9 @@ const (
 	waiting   status = iota // never ran
 	running                 // holds blocks
 	preempted               // ran before, waits again
-	loading                 // waits with the blocks of its prompt, whose KV is on its way, from the host or a prefill worker, or has just come
-	kept                    // over, holds its blocks until another worker has read them
+	// waits with the blocks of its prompt, whose KV is on its way, from the host or a prefill worker, or has just come
+	loading
+	kept // over, holds its blocks until another worker has read them
 )
 
 func (s status) String() string {
@@ -52,8 +53,8 @@ type sequence struct {
 	place        int // in running order
 	lastEmitting int // the last emitting pass in which it emitted, or neverEmitted
 
-	// servedIn is the last batch that counts in computed and scheduled, deliveredIn the last one that counts in generated
-	// or will when it is delivered.
+	// servedIn is the last batch that counts in computed and scheduled, deliveredIn the last one that counts in
+	// generated or will when it is delivered.
 	servedIn, deliveredIn int
 	share                 share
 	due                   calendar.Entry[*sequence]

@@ -91,16 +91,19 @@ func runAll(t *testing.T, all []*side, check func()) {
 func TestOthersLoad(t *testing.T) {
 	args := engineargs.Default()
 	args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.VLLMOwn, 16, 100
-	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM033}
+	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs,
+		Release: engineargs.VLLM033}
 	args.HostCache = engineargs.HostCacheArgs{
-		Blocks: 100, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 1, StoreMsPerBlock: 10, Shared: true,
+		Blocks: 100, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 1, StoreMsPerBlock: 10,
+		Shared: true,
 	}
 	prompt := kvcache.Prompt{PerSegment: 10, Segments: []uint32{7}}
 	for _, c := range []struct{ atMs, found float64 }{{50, 0}, {100, 0}, {1000, 159}} {
 		both := sideBySide(args, 2)
 		for i, atMs := range []float64{0, c.atMs} {
 			both[i].atMs = []float64{atMs}
-			both[i].asked = []engine.Request{{ID: engine.RequestID(i), Prompt: prompt, PromptTokens: 160, OutputTokens: 2}}
+			both[i].asked = []engine.Request{{ID: engine.RequestID(i), Prompt: prompt, PromptTokens: 160,
+				OutputTokens: 2}}
 		}
 		runAll(t, both, func() {})
 		if got := both[1].found[1]; float64(got) != c.found {
@@ -112,8 +115,8 @@ func TestOthersLoad(t *testing.T) {
 	}
 }
 
-// TestSharedBooks runs random workloads on workers that share a store, twice. What was stored has been evicted or is there, the link
-// of the store never moves two things at once, and both runs are the same.
+// TestSharedBooks runs random workloads on workers that share a store, twice. What was stored has been evicted or is
+// there, the link of the store never moves two things at once, and both runs are the same.
 func TestSharedBooks(t *testing.T) {
 	loads := 0
 	for seed := range uint64(300) {
@@ -144,7 +147,8 @@ func TestSharedBooks(t *testing.T) {
 					untold += o.use.Stored - o.told.Stored
 				}
 				if use := c.store.Use(); told.Stored+untold+toCome != (use.Evicted+use.Resident)*args.HostCache.ChunkBlocks {
-					t.Fatalf("seed %d: stored %d, untold %d, to come %d, in chunks of %d %+v", seed, told.Stored, untold, toCome, args.HostCache.ChunkBlocks, use)
+					t.Fatalf("seed %d: stored %d, untold %d, to come %d, in chunks of %d %+v", seed, told.Stored,
+						untold, toCome, args.HostCache.ChunkBlocks, use)
 				}
 			})
 			var copies []engine.Copy
@@ -166,7 +170,8 @@ func TestSharedBooks(t *testing.T) {
 			for _, c := range copies {
 				blocks += c.Blocks
 				if ms := float64(blocks) * args.HostCache.SharedMsPerBlock; c.EndMs < ms*(1-1e-9) {
-					t.Fatalf("seed %d: the link moved %d blocks by %v ms, which takes it %v ms", seed, blocks, c.EndMs, ms)
+					t.Fatalf("seed %d: the link moved %d blocks by %v ms, which takes it %v ms", seed, blocks, c.EndMs,
+						ms)
 				}
 			}
 		}
@@ -179,14 +184,16 @@ func TestSharedBooks(t *testing.T) {
 	}
 }
 
-// TestHalfOfTheStore: two workers that load at the same time get half of the store each, and are through together; one after the other
-// each gets all of it. A prompt of 10 blocks is loaded up to its last token, after a start at 0.
+// TestHalfOfTheStore: two workers that load at the same time get half of the store each, and are through together; one
+// after the other each gets all of it. A prompt of 10 blocks is loaded up to its last token, after a start at 0.
 func TestHalfOfTheStore(t *testing.T) {
 	args := engineargs.Default()
 	args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.VLLMOwn, 16, 100
-	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM033}
+	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs,
+		Release: engineargs.VLLM033}
 	args.HostCache = engineargs.HostCacheArgs{
-		Blocks: 100, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 2, Shared: true, SharedMsPerBlock: 2,
+		Blocks: 100, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 2, Shared: true,
+		SharedMsPerBlock: 2,
 	}
 	prompt := kvcache.Prompt{PerSegment: 10, Segments: []uint32{7}}
 	for _, c := range []struct {
@@ -200,7 +207,8 @@ func TestHalfOfTheStore(t *testing.T) {
 		all := sideBySide(args, 3)
 		for i, atMs := range []float64{0, c.atMs[0], c.atMs[1]} {
 			all[i].atMs = []float64{atMs}
-			all[i].asked = []engine.Request{{ID: engine.RequestID(i), Prompt: prompt, PromptTokens: 160, OutputTokens: 2}}
+			all[i].asked = []engine.Request{{ID: engine.RequestID(i), Prompt: prompt, PromptTokens: 160,
+				OutputTokens: 2}}
 		}
 		runAll(t, all, func() {})
 		var got []string

@@ -8,7 +8,8 @@ import (
 // Traits returns what shells have to know of an engine with these arguments.
 func Traits(args engineargs.Args) engine.Traits {
 	return engine.Traits{
-		Handoff: engine.Pulled, Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true,
-		Metrics: engine.VLLMMetrics,
+		Handoff: engine.Pulled, Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true,
+		TracesCache: true,
+		Metrics:     engine.VLLMMetrics,
 	}
 }

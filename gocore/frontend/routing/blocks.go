@@ -15,14 +15,15 @@ type Event struct {
 	Parent *uint64
 }
 
-// EventOf returns an event about a tier that has nothing in it yet, by the name of the tier in messages. It reports false if routing does
-// not go by that tier: a store outside of workers is none that one of them has.
+// EventOf returns an event about a tier that has nothing in it yet, by the name of the tier in messages. It reports
+// false if routing does not go by that tier: a store outside of workers is none that one of them has.
 func EventOf(tier string) (e Event, counts bool) {
 	e.Tier, counts = kvcache.ParseTier(tier)
 	return e, counts && e.Tier != kvcache.External
 }
 
-// Block is a block by the hash that its worker has for it and everything before it, and by the hash of its tokens alone.
+// Block is a block by the hash that its worker has for it and everything before it, and by the hash of its tokens
+// alone.
 type Block struct{ Hash, TokensHash uint64 }
 
 // blocks gives numbers to the blocks of prompts and of caches. A block is known by its chain of hashes of tokens.
@@ -49,8 +50,8 @@ func chainsOf(prompt []uint32, blockSize int, salt string) []uint64 {
 	return chains
 }
 
-// hashed returns a number for each full block of a prompt that it has for ever: a part of its hash. A router that remembers what it has
-// sent compares them behind equal beginnings only, so that two blocks with one number do no harm.
+// hashed returns a number for each full block of a prompt that it has for ever: a part of its hash. A router that
+// remembers what it has sent compares them behind equal beginnings only, so that two blocks with one number do no harm.
 func hashed(prompt []uint32, blockSize int, salt string) []uint32 {
 	chains := chainsOf(prompt, blockSize, salt)
 	numbers := make([]uint32, len(chains))
@@ -87,8 +88,8 @@ func (b *blocks) drop(c *cached) {
 	clear(c.chains)
 }
 
-// stored adds blocks to a cache and returns their numbers. Those after a block that is not known are left out: no prompt can reach
-// them.
+// stored adds blocks to a cache and returns their numbers. Those after a block that is not known are left out: no
+// prompt can reach them.
 func (b *blocks) stored(c *cached, e *Event) []kvcache.BlockID {
 	var chain uint64
 	if e.Parent != nil {

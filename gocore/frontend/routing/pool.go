@@ -116,7 +116,8 @@ func New(c Config) *Pool {
 		batch = 8192 // what an engine takes that does not say
 	}
 	o := router.Options{
-		Config: c.Router, BlockSize: c.BlockSize, MaxNumBatchedTokens: batch, Rand: c.Rand, Stage: c.Stage, Blocks: max(1, c.Blocks),
+		Config: c.Router, BlockSize: c.BlockSize, MaxNumBatchedTokens: batch, Rand: c.Rand, Stage: c.Stage,
+		Blocks:     max(1, c.Blocks),
 		LowerTiers: true,
 	}
 	if c.Mode.Hears(c.Rule) {
@@ -232,8 +233,8 @@ func (p *Pool) refresh(nowMs float64) ([]Choice, error) {
 	return p.choices(admitted), err
 }
 
-// Submit asks for a worker for a request. The first result is its id. It is among the choices unless it has to wait; then it is
-// among those of a later call. There must be a worker.
+// Submit asks for a worker for a request. The first result is its id. It is among the choices unless it has to wait;
+// then it is among those of a later call. There must be a worker.
 func (p *Pool) Submit(asked Request, nowMs float64) (id int32, chosen []Choice, err error) {
 	if len(p.workers) == 0 {
 		return 0, nil, fmt.Errorf("there is no worker")
@@ -255,8 +256,9 @@ func (p *Pool) Submit(asked Request, nowMs float64) (id int32, chosen []Choice, 
 	}
 	p.open[id] = r
 	admitted, err := p.router.Submit(router.Request{
-		ID: id, Prompt: kvcache.Prompt{Segments: named, PerSegment: 1}, PromptTokens: len(asked.Prompt), Priority: asked.Priority,
-		Session: asked.Session, Tenant: asked.Tenant, DeadlineMs: asked.DeadlineMs,
+		ID: id, Prompt: kvcache.Prompt{Segments: named, PerSegment: 1}, PromptTokens: len(asked.Prompt),
+		Priority: asked.Priority,
+		Session:  asked.Session, Tenant: asked.Tenant, DeadlineMs: asked.DeadlineMs,
 	}, nowMs)
 	return id, append(chosen, p.choices(admitted)...), err
 }
@@ -287,7 +289,8 @@ func (p *Pool) choices(admitted []router.Admission) []Choice {
 		if r := p.open[a.ID]; r != nil {
 			r.chosen = true
 		}
-		all = append(all, Choice{Request: a.ID, Worker: s.worker.id, Rank: s.rank, Ranked: true, CachedBlocks: a.OverlapBlocks})
+		all = append(all, Choice{Request: a.ID, Worker: s.worker.id, Rank: s.rank, Ranked: true,
+			CachedBlocks: a.OverlapBlocks})
 	}
 	return all
 }

@@ -48,7 +48,8 @@ func stored(tokens []uint32, named uint64) Event {
 	return e
 }
 
-// TestTurns: workers take turns as they come and go, and one that has failed is left out for a while, unless it is the only one.
+// TestTurns: workers take turns as they come and go, and one that has failed is left out for a while, unless it is the
+// only one.
 func TestTurns(t *testing.T) {
 	p := newPool(t, RoundRobin, 1, 2, 3)
 	turns := func(n int, nowMs float64) (got []uint64) {
@@ -175,14 +176,15 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestQueue: while all workers have more to compute than the threshold allows, requests wait in the router; those that end, and
-// workers that come, let them go.
+// TestQueue: while all workers have more to compute than the threshold allows, requests wait in the router; those that
+// end, and workers that come, let them go.
 func TestQueue(t *testing.T) {
 	config, _, err := router.ParseConfig(`{"router_queue_threshold": 1}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := New(Config{Mode: KV, BlockSize: 4, Router: config, MaxNumBatchedTokens: 100, Rand: rand.New(rand.NewPCG(1, 2))})
+	p := New(Config{Mode: KV, BlockSize: 4, Router: config, MaxNumBatchedTokens: 100,
+		Rand: rand.New(rand.NewPCG(1, 2))})
 	if _, err := p.Add(1, 0, 1, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +233,8 @@ func TestForgets(t *testing.T) {
 		}
 	}
 	if len(p.slots) != 1 || len(p.workers) != 1 || p.blocks.names.Len() != 0 {
-		t.Errorf("got %d ranks, %d workers and %d blocks, want what belongs to worker 1", len(p.slots), len(p.workers), p.blocks.names.Len())
+		t.Errorf("got %d ranks, %d workers and %d blocks, want what belongs to worker 1", len(p.slots), len(p.workers),
+			p.blocks.names.Len())
 	}
 	if c := submit(t, p, prompt(0, 80), 0); c.Worker != 1 || c.CachedBlocks != 0 {
 		t.Errorf("got %+v", c)
@@ -268,7 +271,8 @@ func (d *decider) Decide(q *router.Question) (router.Verdict, error) {
 	return v, nil
 }
 
-// TestRule: a rule from elsewhere gets what is known of requests and of caches, keeps and rejects requests, and gets the time.
+// TestRule: a rule from elsewhere gets what is known of requests and of caches, keeps and rejects requests, and gets
+// the time.
 func TestRule(t *testing.T) {
 	d := &decider{}
 	rule := Rule{Hears: true, Make: func(name string, o router.Options) router.Elastic {
@@ -278,7 +282,8 @@ func TestRule(t *testing.T) {
 		o.Decider = d
 		return router.NewAsked(o)
 	}}
-	p := New(Config{Mode: Ruled, Rule: rule, Name: "m", Blocks: 7, BlockSize: 4, Router: router.DefaultConfig(), Rand: rand.New(rand.NewPCG(1, 2))})
+	p := New(Config{Mode: Ruled, Rule: rule, Name: "m", Blocks: 7, BlockSize: 4, Router: router.DefaultConfig(),
+		Rand: rand.New(rand.NewPCG(1, 2))})
 	for _, id := range []uint64{70, 60} {
 		if _, err := p.Add(id, 0, 1, 0); err != nil {
 			t.Fatal(err)
@@ -297,7 +302,8 @@ func TestRule(t *testing.T) {
 	if len(chosen) != 1 || chosen[0].Worker != 70 {
 		t.Fatalf("got %v", chosen)
 	}
-	if q := d.asked[0]; d.heard.Session != "s" || d.heard.DeadlineMs != 500 || len(q.Cached) != 1 || q.Cached[0] != (router.Cached{Place: 1, Blocks: 5}) {
+	if q := d.asked[0]; d.heard.Session != "s" || d.heard.DeadlineMs != 500 || len(q.Cached) != 1 ||
+		q.Cached[0] != (router.Cached{Place: 1, Blocks: 5}) {
 		t.Errorf("it hears %+v of %+v", q.Cached, d.heard)
 	}
 	if refused, chosen := ask("unwanted"); len(chosen) != 1 || chosen[0] != (Choice{Request: refused, Refused: true}) {
@@ -310,7 +316,8 @@ func TestRule(t *testing.T) {
 	if next := p.NextTickMs(); next != 10 {
 		t.Errorf("next tick at %v", next)
 	}
-	if chosen, err := p.Tick(35); err != nil || len(chosen) != 0 || p.NextTickMs() != 40 || d.asked[len(d.asked)-1].Why != router.Ticked {
+	if chosen, err := p.Tick(35); err != nil || len(chosen) != 0 || p.NextTickMs() != 40 ||
+		d.asked[len(d.asked)-1].Why != router.Ticked {
 		t.Errorf("got %v, %v, then at %v", chosen, err, p.NextTickMs())
 	}
 	if got := free(t, p, first); len(got) != 1 || got[0].Request != second {
@@ -347,7 +354,8 @@ func (n *noting) Submit(r router.Request, nowMs float64) ([]router.Admission, er
 	return n.Elastic.Submit(r, nowMs)
 }
 
-// TestHostMemory: what a worker has in the memory of its host counts less than what is on its device, and more than nothing.
+// TestHostMemory: what a worker has in the memory of its host counts less than what is on its device, and more than
+// nothing.
 func TestHostMemory(t *testing.T) {
 	p := newPool(t, KV, 1, 2, 3)
 	long := prompt(0, 400)

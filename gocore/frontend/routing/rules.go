@@ -8,9 +8,9 @@ type Rules int
 const (
 	// OwnRules leave it out for one to eight seconds, and try requests without a token elsewhere however often.
 	OwnRules Rules = iota
-	// Rules13 are those of Dynamo 1.3.1: when a stream breaks off, the worker is off the list until the workers are listed
-	// anew. It is left out of turns, but a KV-aware router chooses it nevertheless, and the request comes back as a
-	// migration. What it refuses fails.
+	// Rules13 are those of Dynamo 1.3.1: when a stream breaks off, the worker is off the list until the workers are
+	// listed anew. It is left out of turns, but a KV-aware router chooses it nevertheless, and the request comes back
+	// as a migration. What it refuses fails.
 	Rules13
 	// Rules16 are those of Dynamo 1.6.1: when a stream breaks off or a request is refused, the worker is left out until
 	// the workers are listed anew. A request that was refused goes on elsewhere as a migration.

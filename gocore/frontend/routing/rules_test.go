@@ -25,7 +25,8 @@ func TestRules(t *testing.T) {
 		{Rules16, KV, Broken, false},
 		{Rules16, KV, Refused, false},
 	} {
-		p := New(Config{Mode: test.mode, Rules: test.rules, BlockSize: 4, Router: router.DefaultConfig(), Rand: rand.New(rand.NewPCG(1, 1))})
+		p := New(Config{Mode: test.mode, Rules: test.rules, BlockSize: 4, Router: router.DefaultConfig(),
+			Rand: rand.New(rand.NewPCG(1, 1))})
 		for id := range uint64(2) {
 			if _, err := p.Add(id, 0, 1, 0); err != nil {
 				t.Fatal(err)

@@ -81,7 +81,8 @@ func groups(root fs.FS) []limit {
 		switch {
 		case parts[0] == "0" && parts[1] == "":
 		case strings.Contains(","+parts[1]+",", ",memory,"):
-			mount, maximum, usage, inactive = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+			mount, maximum, usage, inactive = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+				"total_inactive_file"
 		default:
 			continue
 		}

@@ -15,7 +15,8 @@ func TestLeastRoom(t *testing.T) {
 	}{
 		{"nothing is known", nil, nil, Room{Unbounded, "", Unbounded}},
 		{"machine", map[string]string{"proc/meminfo": meminfo}, nil, Room{1024 * 1024, "free memory", 768 * 1024}},
-		{"resource limit", map[string]string{"proc/meminfo": meminfo}, []limit{{5000, 2000, "ulimit -v", 0.4}}, Room{3000, "ulimit -v", 1200}},
+		{"resource limit", map[string]string{"proc/meminfo": meminfo}, []limit{{5000, 2000, "ulimit -v", 0.4}},
+			Room{3000, "ulimit -v", 1200}},
 		{"more than all is used", nil, []limit{{5000, 9000, "ulimit -v", 0.4}}, Room{0, "ulimit -v", 0}},
 		{"version 2", map[string]string{
 			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n",
@@ -25,14 +26,18 @@ func TestLeastRoom(t *testing.T) {
 		}, nil, Room{5500, "the memory limit of the control group", 4125}},
 		{"version 1", map[string]string{
 			"proc/self/cgroup": "9:cpu:/x\n4:hugetlb,memory:/job\n",
-			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "7000", "sys/fs/cgroup/memory/job/memory.usage_in_bytes": "3000",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712", "sys/fs/cgroup/memory/memory.usage_in_bytes": "1",
-			"sys/fs/cgroup/memory/job/memory.stat": "total_inactive_file 100\n",
+			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "7000",
+			"sys/fs/cgroup/memory/job/memory.usage_in_bytes": "3000",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":     "9223372036854771712",
+			"sys/fs/cgroup/memory/memory.usage_in_bytes":     "1",
+			"sys/fs/cgroup/memory/job/memory.stat":           "total_inactive_file 100\n",
 		}, nil, Room{4100, "the memory limit of the control group", 3075}},
 		{"a container that sees the path of the host", map[string]string{
-			"proc/self/cgroup": "0::/../../pod\n", "sys/fs/cgroup/memory.max": "8000", "sys/fs/cgroup/memory.current": "1000",
+			"proc/self/cgroup": "0::/../../pod\n", "sys/fs/cgroup/memory.max": "8000",
+			"sys/fs/cgroup/memory.current": "1000",
 		}, nil, Room{7000, "the memory limit of the control group", 5250}},
-		{"half a group", map[string]string{"proc/self/cgroup": "0::/\nnonsense\n", "sys/fs/cgroup/memory.max": "8000"}, nil, Room{Unbounded, "", Unbounded}},
+		{"half a group", map[string]string{"proc/self/cgroup": "0::/\nnonsense\n", "sys/fs/cgroup/memory.max": "8000"},
+			nil, Room{Unbounded, "", Unbounded}},
 	}
 	for _, test := range tests {
 		root := fstest.MapFS{}

@@ -8,11 +8,11 @@ type Prefix struct {
 	NewBlocks      int64 `json:"new_blocks"` // of those, the ones that no request has asked for or generated before
 	ReusableTokens int64 `json:"reusable_tokens"`
 
-	// BestReuseRatio is the part of all prompt tokens that a cache without limit serves if requests run one after another
-	// in the order of the trace.
+	// BestReuseRatio is the part of all prompt tokens that a cache without limit serves if requests run one after
+	// another in the order of the trace.
 	BestReuseRatio float64 `json:"best_reuse_ratio"`
-	// WithinSessions is the part of BestReuseRatio in blocks that the same session was the last to ask for. The rest comes
-	// from other sessions and needs them on the same worker.
+	// WithinSessions is the part of BestReuseRatio in blocks that the same session was the last to ask for. The rest
+	// comes from other sessions and needs them on the same worker.
 	WithinSessions float64 `json:"within_sessions"`
 }
 

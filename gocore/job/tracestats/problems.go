@@ -19,7 +19,8 @@ func problems(w *workload.Workload, s *Stats) []string {
 		}
 	}
 	if short > 0 {
-		found = append(found, fmt.Sprintf("%d of %d requests: the prompt is shorter than a block of %d tokens, nothing of it can be reused",
+		found = append(found, fmt.Sprintf("%d of %d requests: the prompt is shorter than a block of %d tokens, "+
+			"nothing of it can be reused",
 			short, s.Requests, s.BlockSize))
 	}
 	return append(found, timeProblems(w, s)...)
@@ -60,7 +61,8 @@ func timeProblems(w *workload.Workload, s *Stats) []string {
 		found = append(found, "all sessions start at the same time")
 	}
 	if s.Arrivals.Timed >= 10 && s.Arrivals.RatePerSecond > manyPerSecond {
-		found = append(found, fmt.Sprintf("%.0f sessions start per second on average: timestamps must be milliseconds", s.Arrivals.RatePerSecond))
+		found = append(found, fmt.Sprintf("%.0f sessions start per second on average: timestamps must be milliseconds",
+			s.Arrivals.RatePerSecond))
 	}
 	return found
 }

@@ -20,7 +20,8 @@ func TestReuse(t *testing.T) {
 		for blocks := range r.Blocks + 3 {
 			want, distinct := bruteReuse(w, size, blocks)
 			if got := r.Found(blocks); got != want || distinct != r.Blocks {
-				t.Fatalf("seed %d, %d blocks: got %d tokens of %d blocks, want %d of %d", seed, blocks, got, r.Blocks, want, distinct)
+				t.Fatalf("seed %d, %d blocks: got %d tokens of %d blocks, want %d of %d", seed, blocks, got, r.Blocks,
+					want, distinct)
 			}
 			if r.Found(blocks) > r.Found(max(0, blocks-1)) {
 				most = blocks
@@ -71,7 +72,8 @@ func branching(rnd *rand.Rand, size int) *workload.Workload {
 			next++
 		}
 		w.Turns = append(w.Turns, workload.Turn{
-			Prompt: p, NamedBlocks: rnd.IntN(len(p.Segments)*per + 1), InputTokens: rnd.IntN((len(p.Segments)*per + 1) * size),
+			Prompt: p, NamedBlocks: rnd.IntN(len(p.Segments)*per + 1),
+			InputTokens: rnd.IntN((len(p.Segments)*per + 1) * size),
 		})
 	}
 	return w

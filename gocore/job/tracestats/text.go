@@ -12,7 +12,8 @@ import (
 func (s Stats) Text() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(&b, "requests %d, sessions %d, prompt tokens %d, output tokens %d\n", s.Requests, s.Sessions, s.TotalInputTokens, s.TotalOutputTokens)
+	fmt.Fprintf(&b, "requests %d, sessions %d, prompt tokens %d, output tokens %d\n", s.Requests, s.Sessions,
+		s.TotalInputTokens, s.TotalOutputTokens)
 	if s.WaitingRows > 0 {
 		fmt.Fprintf(&b, "requests that wait for others: %d\n", s.WaitingRows)
 	}
@@ -38,7 +39,8 @@ func (s Stats) Text() string {
 	}
 	fmt.Fprintf(&b, "blocks of %d tokens: %d in prompts, %d of them new; the largest request needs %d\n",
 		s.BlockSize, s.Prefix.Blocks, s.Prefix.NewBlocks, s.LargestRequestBlocks)
-	fmt.Fprintf(&b, "best possible reuse: %s of all prompt tokens, %s within sessions\n", short(s.Prefix.BestReuseRatio), short(s.Prefix.WithinSessions))
+	fmt.Fprintf(&b, "best possible reuse: %s of all prompt tokens, %s within sessions\n",
+		short(s.Prefix.BestReuseRatio), short(s.Prefix.WithinSessions))
 	for _, problem := range s.Problems {
 		fmt.Fprintf(&b, "note: %s\n", problem)
 	}

@@ -56,7 +56,8 @@ func TestSummarise(t *testing.T) {
 	if got := summarise(nil); got != (Summary{}) {
 		t.Errorf("got %+v", got)
 	}
-	if got, want := summarise([]float64{5}), (Summary{Count: 1, Mean: 5, Min: 5, P50: 5, P90: 5, P99: 5, Max: 5}); got != want {
+	if got, want := summarise([]float64{5}),
+		(Summary{Count: 1, Mean: 5, Min: 5, P50: 5, P90: 5, P99: 5, Max: 5}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	var hundred []float64
@@ -107,7 +108,8 @@ func replayedRatio(t *testing.T, w *workload.Workload, blockSize int) float64 {
 	if err := w.Schedule(true, 1); err != nil {
 		t.Fatal(err)
 	}
-	outcome, err := replay.Run(replay.Config{Args: args, Workers: 1, Workload: w, Concurrency: 1, MaxSimTimeMs: math.Inf(1)})
+	outcome, err := replay.Run(replay.Config{Args: args, Workers: 1, Workload: w, Concurrency: 1,
+		MaxSimTimeMs: math.Inf(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +124,8 @@ func replayedRatio(t *testing.T, w *workload.Workload, blockSize int) float64 {
 
 func TestInspectGenerated(t *testing.T) {
 	w, err := workload.Synthetic(workload.SyntheticSpec{
-		InputTokens: 40, OutputTokens: 5, RequestCount: 50, TurnsPerSession: 2, SharedPrefixRatio: 0.5, NumPrefixGroups: 1, EngineBlockSize: 4,
+		InputTokens: 40, OutputTokens: 5, RequestCount: 50, TurnsPerSession: 2, SharedPrefixRatio: 0.5,
+		NumPrefixGroups: 1, EngineBlockSize: 4,
 		Arrivals: workload.Arrivals{Process: workload.Poisson, RequestRate: 10}, InterTurnDelayMs: 7,
 	})
 	if err != nil {
@@ -130,15 +133,18 @@ func TestInspectGenerated(t *testing.T) {
 	}
 	s := Inspect(w, 4)
 	// The first of 100 prompts computes the shared half.
-	if want := 99 * 0.5 / 100; s.Format != "" || math.Abs(s.Prefix.BestReuseRatio-want) > 1e-12 || s.Requests != 100 || s.Sessions != 50 ||
-		s.DelayMs.Mean != 7 || s.DelayMs.Count != 50 || s.TurnsPerSession.Mean != 2 || len(s.Problems) != 0 || s.LargestRequestBlocks != 12 {
+	if want := 99 * 0.5 / 100; s.Format != "" || math.Abs(s.Prefix.BestReuseRatio-want) > 1e-12 || s.Requests != 100 ||
+		s.Sessions != 50 ||
+		s.DelayMs.Mean != 7 || s.DelayMs.Count != 50 || s.TurnsPerSession.Mean != 2 || len(s.Problems) != 0 ||
+		s.LargestRequestBlocks != 12 {
 		t.Errorf("got %+v", s)
 	}
 }
 
 func TestShort(t *testing.T) {
 	for x, want := range map[float64]string{
-		0: "0", 12.345: "12.35", -1234.6: "-1235", 1e14: "100000000000000", 1e303: "1e+303", 1e-300: "1e-300", -2e15: "-2e+15",
+		0: "0", 12.345: "12.35", -1234.6: "-1235", 1e14: "100000000000000", 1e303: "1e+303", 1e-300: "1e-300",
+		-2e15: "-2e+15",
 	} {
 		if got := short(x); got != want {
 			t.Errorf("%g: got %s, want %s", x, got, want)

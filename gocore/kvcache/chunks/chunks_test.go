@@ -122,7 +122,8 @@ func spansOf(keys []kvcache.BlockID, first int, stride kvcache.BlockID) (spans [
 func TestStore(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		capacity, stride, threshold, policy := 1+rng.IntN(200), kvcache.BlockID(1+rng.IntN(3)), rng.IntN(3), Policy(rng.IntN(2))
+		capacity, stride, threshold, policy := 1+rng.IntN(200), kvcache.BlockID(1+rng.IntN(3)), rng.IntN(3),
+			Policy(rng.IntN(2))
 		if seed%2 == 0 {
 			capacity = 1 + rng.IntN(20)
 		}
@@ -247,7 +248,8 @@ func TestStore(t *testing.T) {
 				}
 			}
 			check(t, seed, s, capacity)
-			if use := s.Use(); policy == LRU && (use.Evicted != m.use.Evicted || use.Stored != m.use.Stored || use.Resident != len(m.chunks)) {
+			if use := s.Use(); policy == LRU &&
+				(use.Evicted != m.use.Evicted || use.Stored != m.use.Stored || use.Resident != len(m.chunks)) {
 				t.Fatalf("seed %d: %+v, want %+v and %d", seed, use, m.use, len(m.chunks))
 			}
 			for _, c := range m.chunks {
@@ -284,8 +286,10 @@ func check(t *testing.T, seed uint64, s *Store, capacity int) {
 			idle += count
 		}
 	}
-	if use := s.Use(); use.Stored != use.Evicted+use.Resident || use.Resident != resident || resident > capacity || idle != s.idle {
-		t.Fatalf("seed %d: %+v in a store of %d, %d there, %d idle, counted %d", seed, use, capacity, resident, idle, s.idle)
+	if use := s.Use(); use.Stored != use.Evicted+use.Resident || use.Resident != resident || resident > capacity ||
+		idle != s.idle {
+		t.Fatalf("seed %d: %+v in a store of %d, %d there, %d idle, counted %d", seed, use, capacity, resident, idle,
+			s.idle)
 	}
 	if a, isARC := s.order.(*arc); isARC && a.recent.Len()+a.frequent.Len() != resident {
 		t.Fatalf("seed %d: %d + %d chunks listed, %d there", seed, a.recent.Len(), a.frequent.Len(), resident)

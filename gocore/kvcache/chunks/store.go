@@ -69,7 +69,8 @@ func (e *run) idle() bool { return !e.storing && e.loads == 0 }
 type order interface {
 	// learn sees the fresh chunks of an offer before anything is evicted for them.
 	learn(r *Request, s *Store, fresh []Span)
-	// evict lets the store drop count idle chunks that are not part of the last offer. There are at least count of them.
+	// evict lets the store drop count idle chunks that are not part of the last offer. There are at least count of
+	// them.
 	evict(s *Store, count int)
 	// add takes a run in that a request stores, from its chunk index on.
 	add(r *Request, e *run, index int)
@@ -106,7 +107,8 @@ func (a *access) end() int { return a.Index + a.Count }
 // New returns an empty store of capacity chunks, whose keys are stride apart in a request as a rule. A chunk is stored
 // when it is offered for the threshold-th time.
 func New(capacity, stride, threshold int, policy Policy) *Store {
-	s := &Store{capacity: capacity, stride: kvcache.BlockID(stride), threshold: threshold, longest: capacity, index: newIndex()}
+	s := &Store{capacity: capacity, stride: kvcache.BlockID(stride), threshold: threshold, longest: capacity,
+		index: newIndex()}
 	if threshold > 1 {
 		s.offers = map[kvcache.BlockID]int{}
 	}
@@ -246,9 +248,9 @@ func (s *Store) Offer(r *Request, spans ...Span) (stored []Span, taken bool) {
 	return s.admit(r, fresh, idle)
 }
 
-// Fetch takes room for the leading ones of chunks of a request that the store does not have: they are being stored, though
-// from behind it, until Stored or Drop tells of them. It returns those, none if there is no room. The store has the chunks
-// before them, which do not leave it for that. The slice is valid until the next call.
+// Fetch takes room for the leading ones of chunks of a request that the store does not have: they are being stored,
+// though from behind it, until Stored or Drop tells of them. It returns those, none if there is no room. The store has
+// the chunks before them, which do not leave it for that. The slice is valid until the next call.
 func (s *Store) Fetch(r *Request, before, spans []Span) (fetched []Span) {
 	s.number++
 	s.fresh = s.fresh[:0]
@@ -298,8 +300,8 @@ func (s *Store) Drop(span Span) {
 	}
 }
 
-// admit makes fresh chunks be stored, for which it evicts others, but none of the idle ones of the offer. If there is no room for all of them,
-// it stores none.
+// admit makes fresh chunks be stored, for which it evicts others, but none of the idle ones of the offer. If there is
+// no room for all of them, it stores none.
 func (s *Store) admit(r *Request, fresh, idle int) (stored []Span, taken bool) {
 	s.order.learn(r, s, s.fresh)
 	if short := fresh - (s.capacity - s.resident); short > 0 {

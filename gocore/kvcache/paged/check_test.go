@@ -40,7 +40,8 @@ func (p *Pool) check() error {
 			case b.refs < 0 || b.pins < 0 || b.pins > b.refs:
 				return fmt.Errorf("slot %d (%s) has %d references, %d of them pins", slot, pathOf(id), b.refs, b.pins)
 			case b.refs == 0 != inactive[slot]:
-				return fmt.Errorf("slot %d (%s) has %d references, and is in a queue: %t", slot, pathOf(id), b.refs, inactive[slot])
+				return fmt.Errorf("slot %d (%s) has %d references, and is in a queue: %t", slot, pathOf(id), b.refs,
+					inactive[slot])
 			}
 		}
 		if count == 0 || count != group.count {

@@ -321,7 +321,8 @@ func (d *duel) compare(wantOK, gotOK bool, events []kvcache.Event) {
 				continue
 			}
 			found := d.pool.Lookup(id)
-			want := Found{Cached: d.model.refs[id] > 0 || d.model.inactive.has(id), InUse: d.model.refs[id] > d.model.pins[id]}
+			want := Found{Cached: d.model.refs[id] > 0 || d.model.inactive.has(id),
+				InUse: d.model.refs[id] > d.model.pins[id]}
 			if found != want {
 				d.fail("lookup of "+pathOf(id), found, want)
 			}

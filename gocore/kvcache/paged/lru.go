@@ -5,10 +5,10 @@ import "dynosim/gocore/kvcache"
 // LRUPool is the block pool by the rules of vLLM's own block manager:
 //
 //   - A block is registered under its content when its tokens have been computed. It can be found from then on.
-//   - Equal blocks are not merged: a block whose content is registered already is registered once more. A lookup finds the
-//     copy that was registered first.
-//   - A block that no request holds goes back to the free queue. Blocks without content are taken from it first, then the
-//     registered block that has been there longest. Its registration lasts until it is taken.
+//   - Equal blocks are not merged: a block whose content is registered already is registered once more. A lookup finds
+//     the copy that was registered first.
+//   - A block that no request holds goes back to the free queue. Blocks without content are taken from it first, then
+//     the registered block that has been there longest. Its registration lasts until it is taken.
 //
 // What a request holds is a list of slots, one for each registered block, and a number of further blocks without a
 // registration, which the pool only counts.
@@ -72,7 +72,8 @@ func NewLRU(capacity int) *LRUPool {
 	p := &LRUPool{
 		capacity:   capacity,
 		registered: newTable(capacity),
-		copies:     copies{of: map[kvcache.BlockID][]Slot{}, content: map[Slot]kvcache.BlockID{}, lastAlias: firstAlias},
+		copies: copies{of: map[kvcache.BlockID][]Slot{}, content: map[Slot]kvcache.BlockID{},
+			lastAlias: firstAlias},
 	}
 	p.registered.clearQueues()
 	return p

@@ -45,8 +45,8 @@ func New(capacity int, policy Policy, prefixCaching bool) *Pool {
 	p := &Pool{
 		capacity: capacity,
 		full:     newTable(capacity),
-		// A group that is put back goes root first. Lineage evicts leaves first, so the group leaves deepest first; an LRU
-		// has no such rule, and without prefix caching every block is a root of its own.
+		// A group that is put back goes root first. Lineage evicts leaves first, so the group leaves deepest first; an
+		// LRU has no such rule, and without prefix caching every block is a root of its own.
 		restoreDeepestFirst: policy == Lineage && prefixCaching,
 		queues:              newEvictionQueues(policy, capacity),
 	}

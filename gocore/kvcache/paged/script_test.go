@@ -13,7 +13,8 @@ import (
 
 // TestScripts runs testdata/*.txt; see testdata/eviction.txt for how to read them. -rewrite writes the results anew.
 func TestScripts(t *testing.T) {
-	scripttest.RunOnly(t, "testdata", "pool", func(t *testing.T, d *datadriven.TestData) string { return newScript(t, d).run(t, d) })
+	scripttest.RunOnly(t, "testdata", "pool",
+		func(t *testing.T, d *datadriven.TestData) string { return newScript(t, d).run(t, d) })
 }
 
 type script struct {

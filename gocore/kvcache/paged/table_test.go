@@ -35,7 +35,8 @@ func compareTable(t *testing.T, crowded bool, expected int) {
 			want[id] = tab.insert(id)
 		}
 		if len(tab.index) != tab.places() || 2*tab.used > len(tab.index) {
-			t.Fatalf("step %d: %d places for %d groups, of which %d are found", step, len(tab.index), tab.used, tab.places())
+			t.Fatalf("step %d: %d places for %d groups, of which %d are found", step, len(tab.index), tab.used,
+				tab.places())
 		}
 		for _, id := range ids {
 			got := tab.find(id)

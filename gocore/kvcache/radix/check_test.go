@@ -41,7 +41,8 @@ func (p *Pool) check(holdings []*Holding) error {
 		case n.children != children[at]:
 			return fmt.Errorf("node %d has %d children, want %d", at, n.children, children[at])
 		case n.locks != locked[at]+holders[at]:
-			return fmt.Errorf("node %d has %d locks for %d locked children and %d requests", at, n.locks, locked[at], holders[at])
+			return fmt.Errorf("node %d has %d locks for %d locked children and %d requests", at, n.locks, locked[at],
+				holders[at])
 		case n.queued != queued:
 			return fmt.Errorf("node %d is in the queue: %t, says %t", at, queued, n.queued)
 		case n.locks == 0 && n.children == 0 && !queued:

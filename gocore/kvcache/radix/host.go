@@ -27,9 +27,10 @@ type HostTier struct {
 
 // HostUse is what a host tier has done, in pages and milliseconds.
 type HostUse struct {
-	Stored, Loaded    int     // pages copied to the host, and back
-	Evicted, Resident int     // pages that have left the host, and that are there
-	Fetched, Fetching int     // pages that have come from storage behind the host, and room taken for some that are on their way
+	Stored, Loaded    int // pages copied to the host, and back
+	Evicted, Resident int // pages that have left the host, and that are there
+	// pages that have come from storage behind the host, and room taken for some that are on their way
+	Fetched, Fetching int
 	StoreMs, LoadMs   float64 // how long copies took
 	HeldMs            float64 // how long the scheduler stood still for them
 }
@@ -52,14 +53,15 @@ type host struct {
 	storeEnd, loadEnd float64
 	stores, loads     []moving
 	storing, loading  []moving // not submitted yet; their ends are not set
-	// both are nodes that were on the device and on the host, in the order in which they became so. Entries of nodes that are
-	// not listed any more are skipped. Only with WriteBack.
+	// both are nodes that were on the device and on the host, in the order in which they became so. Entries of nodes
+	// that are not listed any more are skipped. Only with WriteBack.
 	both []listing
 	next int32
 	use  HostUse
 
-	told   func(back bool, startMs, endMs float64, pages int) // of each copy; nil for none
-	passed func(atMs float64, key *kvcache.Key, from, to int) // pages that are on the host from then on; nil without storage
+	told func(back bool, startMs, endMs float64, pages int) // of each copy; nil for none
+	// pages that are on the host from then on; nil without storage
+	passed func(atMs float64, key *kvcache.Key, from, to int)
 	// Whether events are to tell routers of pages that come and go here, and of which ones the names are needed.
 	toRouters, names bool
 }
@@ -95,7 +97,8 @@ func (p *LeasePool) AddHost(t HostTier) {
 	p.tree.hostLeaves = &p.host.leaf
 }
 
-// TellCopies has each copy told when it is submitted: whether it is one to the device, when it begins and ends, and of how many pages.
+// TellCopies has each copy told when it is submitted: whether it is one to the device, when it begins and ends, and of
+// how many pages.
 func (p *LeasePool) TellCopies(told func(back bool, startMs, endMs float64, pages int)) {
 	p.host.told = told
 }
@@ -209,8 +212,8 @@ func (p *LeasePool) Waiting(l *Lease) int {
 	return int(p.nodes[l.below].end())*p.pageSize - l.cached
 }
 
-// Load makes l share what the host has behind its shared pages, if that is worth it and there is room for all of it. It then
-// counts as being on the device; SubmitLoads says when it will be. Room that was made stays.
+// Load makes l share what the host has behind its shared pages, if that is worth it and there is room for all of it. It
+// then counts as being on the device; SubmitLoads says when it will be. Room that was made stays.
 func (p *LeasePool) Load(l *Lease) bool {
 	tokens := p.Waiting(l)
 	if tokens < max(1, p.host.LoadFrom) {
@@ -369,7 +372,8 @@ func (p *LeasePool) backUp(at ref) bool {
 	p.tellHosted(at, true)
 	p.lock(at)
 	n := &p.nodes[at]
-	p.host.storing = append(p.host.storing, moving{node: at, pages: pages, part: stretch{n.key, int(n.first), int(n.end())}})
+	p.host.storing = append(p.host.storing,
+		moving{node: at, pages: pages, part: stretch{n.key, int(n.first), int(n.end())}})
 	return true
 }
 
@@ -391,7 +395,8 @@ func (p *LeasePool) hostRoom(pages int) bool {
 	return true
 }
 
-// giveUpCopies frees host pages of nodes that are on the device, too: of those only that are no leaves there, or of all.
+// giveUpCopies frees host pages of nodes that are on the device, too: of those only that are no leaves there, or of
+// all.
 func (p *LeasePool) giveUpCopies(pages int, inner bool) {
 	h := p.host
 	kept := h.both[:0]
@@ -487,7 +492,8 @@ func (p *LeasePool) demote(tokens int, evicted *[]stretch) (freed int) {
 	return freed
 }
 
-// offerHost makes a node a candidate for eviction from the host if only that has it, nothing is below it and nothing locks it.
+// offerHost makes a node a candidate for eviction from the host if only that has it, nothing is below it and nothing
+// locks it.
 func (t *tree) offerHost(at ref) {
 	n := &t.nodes[at]
 	if at == root || !n.cold || n.locks > 0 || n.coldKids > 0 || n.waits {
@@ -519,8 +525,8 @@ func (p *LeasePool) oldestHost() (ref, bool) {
 	return 0, false
 }
 
-// shareTiered does what Share does, with a host tier: it goes from node to node, as each may be backed up, for which others leave the
-// host. The own pages of the request take the place of those that only the host has.
+// shareTiered does what Share does, with a host tier: it goes from node to node, as each may be backed up, for which
+// others leave the host. The own pages of the request take the place of those that only the host has.
 func (p *LeasePool) shareTiered(l *Lease, pages, known, prompt int32) {
 	at, now, fresh := root, p.now(), int32(-1)
 	for p.nodes[at].end() < pages {

@@ -13,7 +13,8 @@ func TestHostTier(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		pageSize, pages := 1+rng.IntN(4), 15+rng.IntN(50)
-		s := &hostScript{leaseScript: leaseScript{rng: rng, pageSize: pageSize, pool: NewLeases(pages*pageSize, pageSize)}}
+		s := &hostScript{leaseScript: leaseScript{rng: rng, pageSize: pageSize,
+			pool: NewLeases(pages*pageSize, pageSize)}}
 		s.pool.AddHost(HostTier{
 			Pages: 1 + rng.IntN(2*pages), Policy: WritePolicy(rng.IntN(3)), LoadFrom: rng.IntN(3 * pageSize),
 			StoreMs: float64(rng.IntN(3)), LoadMs: float64(rng.IntN(3)), LatencyMs: float64(rng.IntN(2)),
@@ -33,7 +34,8 @@ func TestHostTier(t *testing.T) {
 		s.pool.Tell(2e9)
 		s.pool.Notice()
 		if err := s.check(); err != nil || s.pool.Copying() || s.pool.Available() != s.pool.Total() {
-			t.Fatalf("seed %d: at the end %d of %d slots are available: %v", seed, s.pool.Available(), s.pool.Total(), err)
+			t.Fatalf("seed %d: at the end %d of %d slots are available: %v", seed, s.pool.Available(), s.pool.Total(),
+				err)
 		}
 		use := s.pool.HostUse()
 		total.Stored += use.Stored
@@ -134,8 +136,10 @@ func (s *hostScript) check() error {
 		}
 	}
 	for i := range p.nodes {
-		if n := &p.nodes[i]; (i == 0 || n.id != noPage) && (n.children != children[ref(i)] || n.coldKids != cold[ref(i)]) {
-			return fmt.Errorf("node %d has %d and %d children, counted %d and %d", i, n.children, n.coldKids, children[ref(i)], cold[ref(i)])
+		if n := &p.nodes[i]; (i == 0 || n.id != noPage) &&
+			(n.children != children[ref(i)] || n.coldKids != cold[ref(i)]) {
+			return fmt.Errorf("node %d has %d and %d children, counted %d and %d", i, n.children, n.coldKids,
+				children[ref(i)], cold[ref(i)])
 		}
 	}
 	own := 0
@@ -143,7 +147,8 @@ func (s *hostScript) check() error {
 		own += r.lease.slots - r.lease.cached
 	}
 	if p.protected != locked*s.pageSize || p.evictable != (device-locked)*s.pageSize {
-		return fmt.Errorf("%d protected and %d evictable, counted %d and %d pages", p.protected, p.evictable, locked, device-locked)
+		return fmt.Errorf("%d protected and %d evictable, counted %d and %d pages", p.protected, p.evictable, locked,
+			device-locked)
 	}
 	if sum := p.free + p.evictable + p.protected + own; sum != p.total {
 		return fmt.Errorf("%d slots of %d are accounted for", sum, p.total)
@@ -156,7 +161,8 @@ func (s *hostScript) check() error {
 		queued += m.pages
 	}
 	if use := p.HostUse(); use.Stored+queued != use.Evicted+use.Resident {
-		return fmt.Errorf("%d pages were stored and %d are to be; %d were evicted, %d are there", use.Stored, queued, use.Evicted, use.Resident)
+		return fmt.Errorf("%d pages were stored and %d are to be; %d were evicted, %d are there", use.Stored, queued,
+			use.Evicted, use.Resident)
 	}
 	return nil
 }

@@ -174,7 +174,8 @@ func (p *LeasePool) announceEvicted() {
 	var gone []kvcache.BlockID
 	for i := range p.evicted {
 		s := &p.evicted[i]
-		gone = s.key.Prompt.AppendBlocks(gone, s.from, min(s.end, s.key.Shareable)) // others cannot have the pages behind
+		// others cannot have the pages behind
+		gone = s.key.Prompt.AppendBlocks(gone, s.from, min(s.end, s.key.Shareable))
 	}
 	if len(gone) > 0 {
 		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})

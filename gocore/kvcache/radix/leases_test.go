@@ -31,7 +31,8 @@ func TestLeasePool(t *testing.T) {
 			s.close(0)
 		}
 		if err := s.compare(); err != nil || s.pool.Available() != s.pool.Total() {
-			t.Fatalf("seed %d: at the end %d of %d slots are available: %v", seed, s.pool.Available(), s.pool.Total(), err)
+			t.Fatalf("seed %d: at the end %d of %d slots are available: %v", seed, s.pool.Available(), s.pool.Total(),
+				err)
 		}
 	}
 }
@@ -147,8 +148,10 @@ func (s *leaseScript) compare() error {
 	if s.got[0] != s.got[1] {
 		return fmt.Errorf("returned %d, want %d", s.got[0], s.got[1])
 	}
-	if free, available := s.model.free, s.model.free+s.model.evictable(); s.pool.Free() != free || s.pool.Available() != available {
-		return fmt.Errorf("%d slots are free and %d available, want %d and %d", s.pool.Free(), s.pool.Available(), free, available)
+	if free, available := s.model.free, s.model.free+s.model.evictable(); s.pool.Free() != free ||
+		s.pool.Available() != available {
+		return fmt.Errorf("%d slots are free and %d available, want %d and %d", s.pool.Free(), s.pool.Available(), free,
+			available)
 	}
 	if got, want := fmt.Sprint(flat(s.pool.TakeEvents())), fmt.Sprint(s.model.events); got != want {
 		return fmt.Errorf("events\n%s, want\n%s", got, want)

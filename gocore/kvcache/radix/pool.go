@@ -9,8 +9,8 @@ type Pool struct {
 	total  int // slots
 	free   int
 	quirks bool
-	// leaked slots belong to no request; over-returned ones are counted as free although the tree has them. Both only with
-	// quirks.
+	// leaked slots belong to no request; over-returned ones are counted as free although the tree has them. Both only
+	// with quirks.
 	leaked, overReturned int
 	recorder             *recorder
 }
@@ -161,7 +161,8 @@ func (p *Pool) adopt(h *Holding, tokens int, now Time) ref {
 	duplicates := tokens - known - added*p.pageSize
 	h.duplicates += duplicates
 	if p.recorder != nil && duplicates > 0 {
-		h.duplicatePages = append(h.duplicatePages, stretch{h.Key, known / p.pageSize, (known + duplicates) / p.pageSize})
+		h.duplicatePages = append(h.duplicatePages,
+			stretch{h.Key, known / p.pageSize, (known + duplicates) / p.pageSize})
 	}
 	return end
 }

@@ -157,7 +157,8 @@ func (s *randomScript) newRequest() *randomRequest {
 	if r.named {
 		shareable += s.rng.IntN(8)
 	}
-	key := kvcache.Key{Prompt: kvcache.Prompt{PerSegment: perSegment}, Shareable: shareable, Private: kvcache.PrivateIDs + s.private}
+	key := kvcache.Key{Prompt: kvcache.Prompt{PerSegment: perSegment}, Shareable: shareable,
+		Private: kvcache.PrivateIDs + s.private}
 	s.private += 1000
 	family, leaves := s.rng.IntN(3), s.rng.IntN(8)
 	for i := range shareable/perSegment + 1 {

@@ -40,7 +40,8 @@ func windowUse(now Time, end int32) Time { return now<<24 | Time(end) }
 // AddWindow gives the pool, which must be unused, a second one.
 func (p *LeasePool) AddWindow(w Window) {
 	p.window = &window{
-		tokens: w.Tokens, ceil: int32((max(w.Tokens, p.pageSize) + p.pageSize - 1) / p.pageSize), free: w.Pages * p.pageSize,
+		tokens: w.Tokens, ceil: int32((max(w.Tokens, p.pageSize) + p.pageSize - 1) / p.pageSize),
+		free:  w.Pages * p.pageSize,
 		sides: make([]windowSide, 1),
 	}
 }
@@ -203,7 +204,8 @@ const windowGroup = 1
 func (p *LeasePool) windowGone(at ref) {
 	n := &p.nodes[at]
 	if end := min(int(n.end()), n.key.Shareable); p.recording && int(n.first) < end {
-		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Group: windowGroup, Blocks: n.key.AppendBlocks(nil, int(n.first), end)})
+		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Group: windowGroup,
+			Blocks: n.key.AppendBlocks(nil, int(n.first), end)})
 	}
 }
 
@@ -260,8 +262,9 @@ func (p *LeasePool) makeRoomWindow(slots int) bool {
 	return p.free >= slots && p.window.free >= slots
 }
 
-// leaveSight gives back the window slots of l's own pages that no token after the first tokens ones sees. Its first shared tokens are in the
-// tree. If anything is out of sight that was not, all of these count as given back, though the tree has them: that delays the next time.
+// leaveSight gives back the window slots of l's own pages that no token after the first tokens ones sees. Its first
+// shared tokens are in the tree. If anything is out of sight that was not, all of these count as given back, though the
+// tree has them: that delays the next time.
 func (p *LeasePool) leaveSight(l *Lease, tokens, shared int) {
 	was := max(l.cached, l.unseen)
 	if unseen := (tokens - int(p.window.ceil)*p.pageSize) / p.pageSize * p.pageSize; unseen > l.unseen {

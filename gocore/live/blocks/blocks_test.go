@@ -28,9 +28,12 @@ func TestHashes(t *testing.T) {
 		tokens            []uint32
 		hash, tokensHashs []uint64
 	}{
-		{"two equal blocks", 64, eights, []uint64{0x1032b10c76ae2b64, 0x2606b531ba32ca7d}, []uint64{0x1032b10c76ae2b64, 0x1032b10c76ae2b64}},
-		{"a tail has no name", 16, slices.Concat(upFrom(64, 26), upFrom(15, 6), upFrom(0, 15)), []uint64{16071864640778362908, 10355079745570635607}, nil},
-		{"100 to 131", 16, upFrom(100, 32), []uint64{10823191264391160519, 4102179227871607950}, []uint64{10823191264391160519, 1219978239041041138}},
+		{"two equal blocks", 64, eights, []uint64{0x1032b10c76ae2b64, 0x2606b531ba32ca7d},
+			[]uint64{0x1032b10c76ae2b64, 0x1032b10c76ae2b64}},
+		{"a tail has no name", 16, slices.Concat(upFrom(64, 26), upFrom(15, 6), upFrom(0, 15)),
+			[]uint64{16071864640778362908, 10355079745570635607}, nil},
+		{"100 to 131", 16, upFrom(100, 32), []uint64{10823191264391160519, 4102179227871607950},
+			[]uint64{10823191264391160519, 1219978239041041138}},
 		{"300 to 315", 16, upFrom(300, 16), []uint64{16394733772155227027}, nil},
 	} {
 		table := New(test.blockSize)
@@ -102,7 +105,8 @@ func TestResolve(t *testing.T) {
 	if len(got) != 4 {
 		t.Fatalf("got %d changes, want 4: %+v", len(got), got)
 	}
-	if c := got[1]; !c.HasParent || c.Parent != got[0].Blocks[0].Hash || len(c.Blocks) != 1 || !slices.Equal(c.Blocks[0].Tokens, []uint32{2, 3}) {
+	if c := got[1]; !c.HasParent || c.Parent != got[0].Blocks[0].Hash || len(c.Blocks) != 1 ||
+		!slices.Equal(c.Blocks[0].Tokens, []uint32{2, 3}) {
 		t.Errorf("second block: got %+v", c)
 	}
 	if c := got[2]; c.Kind != kvcache.Removed || len(c.Blocks) != 1 || c.Blocks[0].Hash != got[1].Blocks[0].Hash {
@@ -118,11 +122,13 @@ func TestResolve(t *testing.T) {
 func TestTableFollowsEngine(t *testing.T) {
 	for _, engineType := range []string{"vllm", "sglang"} {
 		t.Run(engineType, func(t *testing.T) {
-			args, _, err := engineargs.Parse(`{"engine_type": "` + engineType + `", "block_size": 4, "num_gpu_blocks": 24}`)
+			args, _, err := engineargs.Parse(`{"engine_type": "` + engineType +
+				`", "block_size": 4, "num_gpu_blocks": 24}`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := follower{engine: worker.New(args, engine.Setup{}).Engine, table: New(4), held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}}
+			f := follower{engine: worker.New(args, engine.Setup{}).Engine, table: New(4),
+				held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}}
 			f.run(t, rand.New(rand.NewPCG(1, 2)))
 			if n := len(f.cached); f.table.Len() != n || n == 0 || n > 24 {
 				t.Errorf("no request holds blocks, %d are cached, the table has %d", n, f.table.Len())
@@ -131,8 +137,8 @@ func TestTableFollowsEngine(t *testing.T) {
 	}
 }
 
-// TestTableKeepsWhatLowerTiersNeed runs engines with host memory. Once all requests have ended, the table has the blocks that are on
-// the device or needed below it, and prompts that come back are found there.
+// TestTableKeepsWhatLowerTiersNeed runs engines with host memory. Once all requests have ended, the table has the
+// blocks that are on the device or needed below it, and prompts that come back are found there.
 func TestTableKeepsWhatLowerTiersNeed(t *testing.T) {
 	for name, text := range map[string]string{
 		"vllm":   `"scheduler":"vllm","host_cache":{"num_blocks":60,"store_ms_per_block":2,"load_ms_per_block":1}`,
@@ -147,7 +153,8 @@ func TestTableKeepsWhatLowerTiersNeed(t *testing.T) {
 			}
 			f := follower{
 				engine: worker.New(args, engine.Setup{LowerTiers: true, Names: true}).Engine, table: New(4),
-				held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}, onDevice: map[kvcache.BlockID]int{}, below: map[kvcache.BlockID]int{},
+				held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{},
+				onDevice: map[kvcache.BlockID]int{}, below: map[kvcache.BlockID]int{},
 			}
 			f.run(t, rand.New(rand.NewPCG(1, 2)))
 			only := 0
@@ -157,7 +164,8 @@ func TestTableKeepsWhatLowerTiersNeed(t *testing.T) {
 				}
 			}
 			if n := len(f.onDevice) + only; f.table.Len() != n || only == 0 {
-				t.Errorf("%d blocks are on the device, %d only below it, the table has %d", len(f.onDevice), only, f.table.Len())
+				t.Errorf("%d blocks are on the device, %d only below it, the table has %d", len(f.onDevice), only,
+					f.table.Len())
 			}
 			if f.loaded == 0 {
 				t.Error("nothing came back from the host")
@@ -232,7 +240,8 @@ func (f *follower) add(id engine.RequestID, rng *rand.Rand) {
 	output := rng.IntN(12) + 1
 	p := f.table.Hold(tokens[:prompt+output], "")
 	f.held[id] = p
-	f.engine.Add(engine.Request{ID: id, Prompt: p, PromptTokens: prompt, OutputTokens: output, NamedBlocks: len(p.Segments)})
+	f.engine.Add(engine.Request{ID: id, Prompt: p, PromptTokens: prompt, OutputTokens: output,
+		NamedBlocks: len(p.Segments)})
 }
 
 func (f *follower) see(pass *engine.Pass) {
@@ -278,7 +287,8 @@ func BenchmarkHoldRelease(b *testing.B) {
 func TestSalts(t *testing.T) {
 	table := New(4)
 	prompt := upFrom(0, 8)
-	a, b, plain, again := table.Hold(prompt, "a"), table.Hold(prompt, "b"), table.Hold(prompt, ""), table.Hold(prompt, "a")
+	a, b, plain, again := table.Hold(prompt, "a"), table.Hold(prompt, "b"), table.Hold(prompt, ""),
+		table.Hold(prompt, "a")
 	if table.Len() != 6 || !slices.Equal(a.Segments, again.Segments) {
 		t.Errorf("%d blocks; %v and %v", table.Len(), a.Segments, again.Segments)
 	}
@@ -289,7 +299,8 @@ func TestSalts(t *testing.T) {
 			seen[block.Hash] = true
 		}
 		if first := changes[0].Blocks[0]; first.Hash != first.TokensHash {
-			t.Errorf("the hash of the first block is %x, that of its tokens %x: routers take them for equal", first.Hash, first.TokensHash)
+			t.Errorf("the hash of the first block is %x, that of its tokens %x: routers take them for equal",
+				first.Hash, first.TokensHash)
 		}
 	}
 	if len(seen) != 6 {

@@ -1,8 +1,8 @@
 // Package blocks names the token blocks of live requests.
 //
 // Engines never see tokens: they compare kvcache.BlockIDs, each of which stands for a full block and everything before
-// it. Offline, the workload hands them out while it reads a trace. A live worker learns tokens as requests arrive and runs
-// for weeks, so its Table hands ids out on demand and forgets them when they are no longer needed:
+// it. Offline, the workload hands them out while it reads a trace. A live worker learns tokens as requests arrive and
+// runs for weeks, so its Table hands ids out on demand and forgets them when they are no longer needed:
 //
 //	tokens of prompt and planned output
 //	| 7 7 7 7 | 7 7 9 9 | 9 5     Hold     ids 0, 1 (the tail has none)      engine.Request.Prompt, NamedBlocks
@@ -11,9 +11,10 @@
 //	hashes, tokens, parent      <--------  ids                               (what the engine has cached)
 //	                             Resolve
 //
-// A block stays in the table while a request holds it, the engine has it cached, or a tier below the device needs its name. The table follows the latter from the
-// events that pass through Resolve, so the engine must be observed (engine.Engine.Observe) and every pass's events be
-// resolved, even if there are no subscribers. The order after each pass:
+// A block stays in the table while a request holds it, the engine has it cached, or a tier below the device needs its
+// name. The table follows the latter from the events that pass through Resolve, so the engine must be observed
+// (engine.Engine.Observe) and every pass's events be resolved, even if there are no subscribers. The order after each
+// pass:
 //
 //	pass, _ := engine.RunPass(now)
 //	changes := table.Resolve(pass.KVEvents)  // first: blocks that a request stored are still held by it
@@ -24,6 +25,6 @@
 // Ids count up and are not used again before 2^32 others were handed out. So if an engine still knows an id by mistake
 // (SGLang's reference quirks withdraw pages that are still in its tree), the id belongs to no other block.
 //
-// Identity is decided by 128 bits of hash over the block and all before it, so that distinct blocks that collide in the 64
-// bits the outside world uses are distinct in the engine. A table belongs to one engine, whose loop owns it.
+// Identity is decided by 128 bits of hash over the block and all before it, so that distinct blocks that collide in the
+// 64 bits the outside world uses are distinct in the engine. A table belongs to one engine, whose loop owns it.
 package blocks

@@ -6,17 +6,19 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// Groups are the groups of layers that an engine has beside the one of full attention, which are alike. The zero value has none.
+// Groups are the groups of layers that an engine has beside the one of full attention, which are alike. The zero value
+// has none.
 type Groups struct {
 	Beside int // how many there are, at most 63
 	Run    int // blocks that a prefix needs at its end in each of them
 }
 
-// path is what a table with several groups knows of a block: where it lies, which groups have it, and what routers know.
+// path is what a table with several groups knows of a block: where it lies, which groups have it, and what routers
+// know.
 //
-// The events of Dynamo have no groups: a router takes a prefix for cached if it has the blocks of it one after another. So events
-// name a block while the group of full attention has it and everything before it, and some prefix that begins with all of these ends where
-// all groups have what the next token needs:
+// The events of Dynamo have no groups: a router takes a prefix for cached if it has the blocks of it one after another.
+// So events name a block while the group of full attention has it and everything before it, and some prefix that begins
+// with all of these ends where all groups have what the next token needs:
 //
 //	full      a b c d e f     routers know a to e
 //	window    - - - d e -     run 2: a prompt can go on behind e; one that shares a, b and c only finds less than the router counts
@@ -52,8 +54,8 @@ func (b *block) unlink() {
 
 func (b *block) full() bool { return b.groups&1 != 0 }
 
-// resolveGroups does what Resolve does, with several groups: subscribers of the engine's own format learn of all of them, routers of what
-// they can count.
+// resolveGroups does what Resolve does, with several groups: subscribers of the engine's own format learn of all of
+// them, routers of what they can count.
 func (t *Table) resolveGroups(events []kvcache.Event) []Change {
 	var changes []Change
 	for _, e := range events {
@@ -129,7 +131,8 @@ func (t *Table) tellBelow(b *block, changes *[]Change) {
 	}
 }
 
-// besideChanged follows a block that a group beside has, or has no more: prefixes may end, or not, at it and up to run-1 blocks below.
+// besideChanged follows a block that a group beside has, or has no more: prefixes may end, or not, at it and up to
+// run-1 blocks below.
 func (t *Table) besideChanged(b *block, run int, changes *[]Change) {
 	if ends := t.endsAt(b); ends != b.ends {
 		b.ends = ends

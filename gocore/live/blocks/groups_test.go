@@ -73,8 +73,8 @@ func TestRoutersOfGroups(t *testing.T) {
 	}
 }
 
-// TestRoutersFollowEngine runs engines with several groups on random requests with common prefixes, some of which are cancelled. What
-// routers have been told is always what follows from what each group has.
+// TestRoutersFollowEngine runs engines with several groups on random requests with common prefixes, some of which are
+// cancelled. What routers have been told is always what follows from what each group has.
 func TestRoutersFollowEngine(t *testing.T) {
 	for name, groups := range map[string]string{
 		"windows": `{"type": "sliding_window", "window": 9}, {"type": "sliding_window", "window": 9}`,
@@ -89,7 +89,8 @@ func TestRoutersFollowEngine(t *testing.T) {
 				}
 				table := New(4)
 				table.Group(Groups{Beside: args.VLLM.Groups.Beside, Run: args.VLLM.Groups.Run(4)})
-				f := follower{engine: worker.New(args, engine.Setup{}).Engine, table: table, held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}}
+				f := follower{engine: worker.New(args, engine.Setup{}).Engine, table: table,
+					held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}}
 				most := 0
 				f.check = func() {
 					want := map[uint64]bool{}
@@ -112,7 +113,8 @@ func TestRoutersFollowEngine(t *testing.T) {
 					}
 				}
 				if most < 8 || cached == 0 || table.Len() > 2*cached {
-					t.Errorf("routers knew %d blocks at most, %d are cached in some group, the table has %d", most, cached, table.Len())
+					t.Errorf("routers knew %d blocks at most, %d are cached in some group, the table has %d", most,
+						cached, table.Len())
 				}
 			})
 		}

@@ -20,8 +20,8 @@ type Change struct {
 	HasParent bool
 }
 
-// Audience tells whom a change concerns. Only with several groups of layers do routers learn of something else than subscribers of the
-// engine's own format.
+// Audience tells whom a change concerns. Only with several groups of layers do routers learn of something else than
+// subscribers of the engine's own format.
 type Audience uint8
 
 const (
@@ -38,8 +38,9 @@ type Block struct {
 	New        bool     // was not cached before
 }
 
-// Resolve translates the cache events of a pass and records what the engine has cached. Blocks that only one request can
-// ever have are left out, and so are events without any other blocks. Later changes of the table do not change the result.
+// Resolve translates the cache events of a pass and records what the engine has cached. Blocks that only one request
+// can ever have are left out, and so are events without any other blocks. Later changes of the table do not change the
+// result.
 func (t *Table) Resolve(events []kvcache.Event) []Change {
 	if t.groups.Beside > 0 {
 		return t.resolveGroups(events)

@@ -63,8 +63,8 @@ func (t *Table) KeepTokens() { t.keepTokens = true }
 // Len returns the number of blocks in the table.
 func (t *Table) Len() int { return len(t.blocks) }
 
-// Hold names the full blocks of a sequence for a request, until Release. The result's Segments are these blocks, one each:
-// their number is what engine.Request calls NamedBlocks. Sequences with different salts have no block in common.
+// Hold names the full blocks of a sequence for a request, until Release. The result's Segments are these blocks, one
+// each: their number is what engine.Request calls NamedBlocks. Sequences with different salts have no block in common.
 func (t *Table) Hold(tokens []uint32, salt string) kvcache.Prompt {
 	full := len(tokens) / t.blockSize
 	ids := make([]uint32, full)
@@ -141,7 +141,8 @@ func (t *Table) check(previous uint64, content []uint32) uint64 {
 	return xxh3.HashSeed(buf, checkSeed)
 }
 
-// forgetUnneeded forgets a block that is not held, not cached, and before none of the table, and those above it of which that is true then.
+// forgetUnneeded forgets a block that is not held, not cached, and before none of the table, and those above it of
+// which that is true then.
 func (t *Table) forgetUnneeded(b *block) {
 	for b != nil && b.holders == 0 && b.cached == 0 && !b.held && len(b.kids) == 0 {
 		delete(t.byKey, b.key)

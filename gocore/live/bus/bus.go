@@ -58,16 +58,21 @@ func Connect(c Config, log *slog.Logger) (*Conn, error) {
 		nats.ReconnectHandler(func(n *nats.Conn) {
 			log.Info("NATS answers again", "server", n.ConnectedUrlRedacted(), "messages_lost", b.Lost())
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { guard.Func(func() { b.warn(s, err) })() }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription,
+			err error) {
+			guard.Func(func() { b.warn(s, err) })()
+		}),
 	)...)
 	switch {
 	case err == nil:
 		b.running.Go(guard.Func(b.send))
 		return b, nil
 	case errors.Is(err, nats.ErrAuthorization):
-		return nil, fmt.Errorf("NATS at %s: %w; set NATS_AUTH_USERNAME and NATS_AUTH_PASSWORD, NATS_AUTH_TOKEN, NATS_AUTH_NKEY or NATS_AUTH_CREDENTIALS_FILE", &c, err)
+		return nil, fmt.Errorf("NATS at %s: %w; set NATS_AUTH_USERNAME and NATS_AUTH_PASSWORD, NATS_AUTH_TOKEN, "+
+			"NATS_AUTH_NKEY or NATS_AUTH_CREDENTIALS_FILE", &c, err)
 	default:
-		return nil, fmt.Errorf("NATS at %s: %w; start nats-server there, or name another server with NATS_SERVER", &c, err)
+		return nil, fmt.Errorf("NATS at %s: %w; start nats-server there, or name another server with NATS_SERVER", &c,
+			err)
 	}
 }
 
@@ -98,10 +103,14 @@ const queueGroup = "q"
 // Serve calls handle with every request for a subject, one at a time, so handle should not take long. The sender of the
 // request waits until acknowledge is called. When Serve or stop returns, the server knows of the subscription or of its
 // end.
-func (c *Conn) Serve(subject string, s Service, handle func(payload []byte, acknowledge func())) (stop func(), err error) {
+func (c *Conn) Serve(subject string, s Service, handle func(payload []byte, acknowledge func())) (stop func(),
+	err error) {
 	service, err := micro.AddService(c.nats, micro.Config{
 		Name: s.Name, Version: s.Version, Description: s.Description, QueueGroup: queueGroup,
-		ErrorHandler: func(_ micro.Service, err *micro.NATSError) { c.log.Warn("NATS", "subject", subject, "cause", err) },
+		ErrorHandler: func(_ micro.Service,
+			err *micro.NATSError) {
+			c.log.Warn("NATS", "subject", subject, "cause", err)
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("NATS subject %s: %w", subject, err)

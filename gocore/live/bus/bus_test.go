@@ -31,15 +31,19 @@ func TestFromEnvironment(t *testing.T) {
 		err         string
 	}{
 		{nil, Config{Servers: local, Username: "user", Password: "user"}, ""},
-		{map[string]string{"NATS_SERVER": "a, tls://b:1 ,"}, Config{Servers: []string{"nats://a", "tls://b:1"}, Username: "user", Password: "user"}, ""},
+		{map[string]string{"NATS_SERVER": "a, tls://b:1 ,"},
+			Config{Servers: []string{"nats://a", "tls://b:1"}, Username: "user", Password: "user"}, ""},
 		{map[string]string{"NATS_SERVER": "nats://u:p@a"}, Config{Servers: []string{"nats://u:p@a"}}, ""},
-		{map[string]string{"NATS_AUTH_USERNAME": "u", "NATS_AUTH_PASSWORD": "p", "NATS_AUTH_TOKEN": "t"}, Config{Servers: local, Username: "u", Password: "p"}, ""},
+		{map[string]string{"NATS_AUTH_USERNAME": "u", "NATS_AUTH_PASSWORD": "p", "NATS_AUTH_TOKEN": "t"},
+			Config{Servers: local, Username: "u", Password: "p"}, ""},
 		{map[string]string{"NATS_AUTH_TOKEN": "t", "NATS_AUTH_NKEY": seed}, Config{Servers: local, Token: "t"}, ""},
-		{map[string]string{"NATS_AUTH_NKEY": seed, "NATS_AUTH_CREDENTIALS_FILE": "f"}, Config{Servers: local, NKeySeed: seed}, ""},
+		{map[string]string{"NATS_AUTH_NKEY": seed, "NATS_AUTH_CREDENTIALS_FILE": "f"},
+			Config{Servers: local, NKeySeed: seed}, ""},
 		{map[string]string{"NATS_AUTH_CREDENTIALS_FILE": "f"}, Config{Servers: local, CredentialsFile: "f"}, ""},
 		{map[string]string{"NATS_AUTH_USERNAME": "u"}, Config{}, "NATS_AUTH_USERNAME and NATS_AUTH_PASSWORD: got one"},
 		{map[string]string{"NATS_AUTH_NKEY": "SUA"}, Config{}, "NATS_AUTH_NKEY: want the seed"},
-		{map[string]string{"NATS_SERVER": "http://a:1"}, Config{}, `NATS_SERVER: got "http://a:1", want nats://HOST:PORT`},
+		{map[string]string{"NATS_SERVER": "http://a:1"}, Config{},
+			`NATS_SERVER: got "http://a:1", want nats://HOST:PORT`},
 		{map[string]string{"NATS_SERVER": "nats://u:secret@a:b"}, Config{}, `NATS_SERVER: got "a:b", want`},
 	} {
 		got, err := FromEnvironment(func(name string) string { return test.environment[name] })
@@ -60,7 +64,8 @@ func TestNoServer(t *testing.T) {
 	}
 	defer func() { _ = silent.Close() }()
 	for server, want := range map[string]string{
-		"nats://127.0.0.1:1":                        "NATS at nats://127.0.0.1:1: nats: no servers available for connection; start nats-server",
+		"nats://127.0.0.1:1": "NATS at nats://127.0.0.1:1: nats: no servers available for " +
+			"connection; start nats-server",
 		"nats://u:secret@" + silent.Addr().String(): "NATS at nats://u:xxxxx@" + silent.Addr().String() + ": ",
 	} {
 		_, err := Connect(Config{Servers: []string{server}}, slog.New(slog.DiscardHandler))
@@ -78,10 +83,12 @@ func TestLogin(t *testing.T) {
 		server func(*server.Options)
 		login  Config
 	}{
-		"none":     {func(*server.Options) {}, Config{Username: standardUser, Password: standardUser}},
-		"password": {func(o *server.Options) { o.Username, o.Password = "u", "p" }, Config{Username: "u", Password: "p"}},
-		"token":    {func(o *server.Options) { o.Authorization = "t" }, Config{Token: "t"}},
-		"key":      {func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} }, Config{NKeySeed: string(seed)}},
+		"none": {func(*server.Options) {}, Config{Username: standardUser, Password: standardUser}},
+		"password": {func(o *server.Options) { o.Username, o.Password = "u", "p" },
+			Config{Username: "u", Password: "p"}},
+		"token": {func(o *server.Options) { o.Authorization = "t" }, Config{Token: "t"}},
+		"key": {func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} },
+			Config{NKeySeed: string(seed)}},
 	} {
 		s := bustest.Start(t, test.server)
 		test.login.Servers = []string{s.URL}
@@ -94,13 +101,16 @@ func TestLogin(t *testing.T) {
 		if name == "none" {
 			continue
 		}
-		_, err = Connect(Config{Servers: test.login.Servers, Username: "x", Password: "y"}, slog.New(slog.DiscardHandler))
+		_, err = Connect(Config{Servers: test.login.Servers, Username: "x", Password: "y"},
+			slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), "set NATS_AUTH_USERNAME") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "none.creds")
-	if _, err := Connect(Config{Servers: []string{bustest.Start(t).URL}, CredentialsFile: file}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), os.ErrNotExist.Error()) && !strings.Contains(err.Error(), "no such file") {
+	if _, err := Connect(Config{Servers: []string{bustest.Start(t).URL}, CredentialsFile: file},
+		slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), os.ErrNotExist.Error()) && !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -169,7 +179,8 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	stop, err := c.Serve("a_b.generate-7", Service{Name: "a_b", Version: "1.3.1", Description: "about", Endpoint: "generate-7"},
+	stop, err := c.Serve("a_b.generate-7",
+		Service{Name: "a_b", Version: "1.3.1", Description: "about", Endpoint: "generate-7"},
 		func(payload []byte, acknowledge func()) {
 			if string(payload) == "ping" {
 				acknowledge()
@@ -193,7 +204,8 @@ func TestService(t *testing.T) {
 	if _, err := client.Request("a_b.generate-7", []byte("ping"), 5*time.Second); err == nil {
 		t.Error("a stopped service answers")
 	}
-	if _, err := c.Serve("a b", Service{Name: "a_b", Version: "1.3.1", Endpoint: "e"}, nil); err == nil || !strings.Contains(err.Error(), "NATS subject a b: ") {
+	if _, err := c.Serve("a b", Service{Name: "a_b", Version: "1.3.1", Endpoint: "e"}, nil); err == nil ||
+		!strings.Contains(err.Error(), "NATS subject a b: ") {
 		t.Errorf("got %v", err)
 	}
 }

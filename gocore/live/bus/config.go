@@ -67,7 +67,8 @@ func (c *Config) setServers(list string) (withUser bool, err error) {
 		}
 		u, err := url.Parse(part)
 		if err != nil || u.Hostname() == "" || u.Scheme != "nats" && u.Scheme != "tls" {
-			return false, fmt.Errorf("NATS_SERVER: got %q, want nats://HOST:PORT or tls://HOST:PORT, with commas between several", hidePassword(part))
+			return false, fmt.Errorf("NATS_SERVER: got %q, want nats://HOST:PORT or tls://HOST:PORT, with commas "+
+				"between several", hidePassword(part))
 		}
 		withUser = withUser || u.User != nil
 		c.Servers = append(c.Servers, part)

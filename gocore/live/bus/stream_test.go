@@ -69,7 +69,8 @@ func TestNoJetStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.OpenStream("namespace-a", "kv-events"); err == nil || !strings.Contains(err.Error(), "start it with -js") {
+	if _, err := c.OpenStream("namespace-a", "kv-events"); err == nil ||
+		!strings.Contains(err.Error(), "start it with -js") {
 		t.Errorf("got %v", err)
 	}
 }

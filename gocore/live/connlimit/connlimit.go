@@ -111,7 +111,10 @@ type ofRequest struct{}
 // Serve runs a server until it is closed. It sets the server's ConnContext and wraps its handler.
 func (l *Listener) Serve(s *http.Server) error {
 	handler := s.Handler
-	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, ofRequest{}, c) }
+	s.ConnContext = func(ctx context.Context,
+		c net.Conn) context.Context {
+		return context.WithValue(ctx, ofRequest{}, c)
+	}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(ofRequest{}).(*connection)
 		c.move(&l.answered)

@@ -121,12 +121,13 @@ type Outgoing struct {
 	Body  []byte
 }
 
-// Send sends a request to the endpoint at path of the worker at address, and waits until that accepts it. Refusals are an
-// [ErrRefused].
+// Send sends a request to the endpoint at path of the worker at address, and waits until that accepts it. Refusals are
+// an [ErrRefused].
 func (c *Caller) Send(ctx context.Context, address, path string, o Outgoing) (*Answer, error) {
 	var l *link
 	return c.over(ctx, o, func(payload []byte) (gone <-chan struct{}, err error) {
-		data, err := wire.AppendFrame(nil, wire.Frame{Path: path, Headers: map[string]string{"request-id": o.ID}, Payload: payload})
+		data, err := wire.AppendFrame(nil,
+			wire.Frame{Path: path, Headers: map[string]string{"request-id": o.ID}, Payload: payload})
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +149,8 @@ const grace = 5 * time.Second
 
 // over sends a request and waits for the worker to connect. The channel that send returns is closed when the worker may
 // have ended.
-func (c *Caller) over(ctx context.Context, o Outgoing, send func(payload []byte) (<-chan struct{}, error)) (*Answer, error) {
+func (c *Caller) over(ctx context.Context, o Outgoing, send func(payload []byte) (<-chan struct{}, error)) (*Answer,
+	error) {
 	waiting, subject := make(chan net.Conn, 1), uuid.NewString()
 	c.mu.Lock()
 	c.streams[subject] = waiting

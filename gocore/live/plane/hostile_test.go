@@ -83,7 +83,8 @@ func TestSlowFrames(t *testing.T) {
 	isClosed(t, say(t, tcp.Addr(), half[:100]))
 	isClosed(t, dripping)
 	body := []byte(`{"token_ids":[5]}`)
-	whole, _ := wire.AppendFrame(nil, wire.Frame{Path: "unknown", Payload: wire.AppendMessage(nil, wire.Message{Body: body})})
+	whole, _ := wire.AppendFrame(nil, wire.Frame{Path: "unknown",
+		Payload: wire.AppendMessage(nil, wire.Message{Body: body})})
 	_, _ = silent.Write(whole)
 	if ack, err := wire.ReadAck(silent); err != nil || ack != wire.UnknownEndpoint+"unknown" {
 		t.Errorf("got %q, %v", ack, err)
@@ -140,7 +141,8 @@ func TestUnreadAnswers(t *testing.T) {
 
 // TestLingeringStreams: frontends that never close a stream do not add up.
 func TestLingeringStreams(t *testing.T) {
-	tcp, caller := startImpatient(t, Limits{Active: 2, Queued: 1000}, echo, func(b *bounds) { b.end, b.lingering = time.Minute, 3 })
+	tcp, caller := startImpatient(t, Limits{Active: 2, Queued: 1000}, echo,
+		func(b *bounds) { b.end, b.lingering = time.Minute, 3 })
 	for range 50 {
 		answer, err := call(t, tcp, caller, path, wire.JSON, []byte(`{"token_ids":[5]}`))
 		if err != nil {
@@ -285,7 +287,8 @@ func TestHTTPHalfOpenConnections(t *testing.T) {
 		say(t, h.Addr(), []byte("POST "+HTTPRoot+path+" HTTP/1.1\r\n"))
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Post(fmt.Sprintf("http://%s%s%s", h.Addr(), HTTPRoot, path), "application/json", strings.NewReader(`{"token_ids":[5]}`))
+	answer, err := client.Post(fmt.Sprintf("http://%s%s%s", h.Addr(), HTTPRoot, path), "application/json",
+		strings.NewReader(`{"token_ids":[5]}`))
 	if err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("got %v, %v", answer, err)
 	}
@@ -317,7 +320,8 @@ func FuzzFrames(f *testing.F) {
 	p := newPlane(Limits{Active: 4, Queued: 4})
 	p.Register(path, Labels{WorkerID: "7"}, handlerFunc(echo))
 	tcp := &TCP{plane: p, connections: map[net.Conn]*visit{}}
-	frame, _ := wire.AppendFrame(nil, wire.Frame{Path: path, Payload: wire.AppendMessage(nil, wire.Message{Body: []byte("{}")})})
+	frame, _ := wire.AppendFrame(nil, wire.Frame{Path: path,
+		Payload: wire.AppendMessage(nil, wire.Message{Body: []byte("{}")})})
 	f.Add(frame)
 	f.Add(append(frame, frame[:20]...))
 	f.Fuzz(func(t *testing.T, said []byte) {

@@ -37,8 +37,12 @@ func (p *Plane) ListenHTTP(address string) (*HTTP, error) {
 		return nil, err
 	}
 	h := &HTTP{plane: p, listener: listener}
-	h.server = &http.Server{Handler: h, ReadHeaderTimeout: p.bounds.frame, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	go guard.Func(func() { _ = connlimit.New(listener, p.bounds.connections, connlimit.NewestGivesWay).Serve(h.server) })()
+	h.server = &http.Server{Handler: h, ReadHeaderTimeout: p.bounds.frame, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10}
+	go guard.Func(func() {
+		_ = connlimit.New(listener, p.bounds.connections, connlimit.NewestGivesWay).
+			Serve(h.server)
+	})()
 	return h, nil
 }
 
@@ -79,7 +83,8 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer close(done)
 		reply := &httpReply{w: w, control: control, metrics: e.metrics, plane: h.plane, taken: time.Now()}
 		if ctx.Err() == nil {
-			h.plane.serve(ctx, e, &Call{ID: r.Header.Get("request-id"), Body: body, ReceivedAt: received, decoded: release}, reply)
+			h.plane.serve(ctx, e, &Call{ID: r.Header.Get("request-id"), Body: body, ReceivedAt: received,
+				decoded: release}, reply)
 		}
 		if ctx.Err() != nil {
 			e.metrics.cancellations.Inc()
@@ -93,7 +98,8 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // read reads the body of a request. release gives back its part of the budget.
-func (h *HTTP) read(w http.ResponseWriter, r *http.Request, deadline time.Time) (body []byte, release func(), err error) {
+func (h *HTTP) read(w http.ResponseWriter, r *http.Request, deadline time.Time) (body []byte, release func(),
+	err error) {
 	limit := h.plane.config.MaxMessageSize
 	size := int(min(r.ContentLength, int64(limit)))
 	if r.ContentLength < 0 { // unknown
@@ -143,7 +149,8 @@ func (r *httpReply) Refuse(reason string) error {
 		return errors.New("the answer has begun")
 	}
 	r.begun = true
-	r.plane.config.Metrics.responded(r.taken) // before it is sent, so that a client that has the answer finds it counted
+	// before it is sent, so that a client that has the answer finds it counted
+	r.plane.config.Metrics.responded(r.taken)
 	httpError(r.w, http.StatusBadRequest, reason)
 	return nil
 }

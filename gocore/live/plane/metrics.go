@@ -48,7 +48,8 @@ type Metrics struct {
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer, d Detail) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynamo_component_" + name, Help: help}, append(labelNames[:4:4], labels...))
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynamo_component_" + name, Help: help},
+			append(labelNames[:4:4], labels...))
 		r.MustRegister(c)
 		return c
 	}
@@ -61,7 +62,8 @@ func NewMetrics(r prometheus.Registerer, d Detail) *Metrics {
 		errors:        counter("errors_total", "Requests that failed.", "error_type"),
 		cancellations: counter("cancellation_total", "Requests that their callers gave up."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "dynamo_component_request_duration_seconds", Help: "From the arrival of a request to the end of its answer.",
+			Name:    "dynamo_component_request_duration_seconds",
+			Help:    "From the arrival of a request to the end of its answer.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600},
 		}, d.ofHistogram(labelNames)),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -72,18 +74,22 @@ func NewMetrics(r prometheus.Registerer, d Detail) *Metrics {
 		}),
 	}
 	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dynamo_work_handler_" + name, Help: help, Buckets: buckets})
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dynamo_work_handler_" + name, Help: help,
+			Buckets: buckets})
 		r.MustRegister(h)
 		return h
 	}
 	m.permitWait = histogram("permit_wait_seconds", "How long requests that had to wait for a handler have waited.",
 		.0001, .001, .01, .05, .1, .5, 1, 5, 10, 30, 60)
-	m.transit = histogram("network_transit_seconds", "From a frontend's sending a request, by its clock, to its arrival.",
+	m.transit = histogram("network_transit_seconds",
+		"From a frontend's sending a request, by its clock, to its arrival.",
 		.0001, .0005, .001, .005, .01, .05, .1, .5, 1)
-	m.firstResponse = histogram("time_to_first_response_seconds", "From a handler's taking a request to the beginning of its answer.",
+	m.firstResponse = histogram("time_to_first_response_seconds",
+		"From a handler's taking a request to the beginning of its answer.",
 		.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 	neverRejected := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "dynamo_work_handler_enqueue_rejected_total", Help: "Requests that were turned away though there was room: none ever is.",
+		Name: "dynamo_work_handler_enqueue_rejected_total",
+		Help: "Requests that were turned away though there was room: none ever is.",
 	})
 	r.MustRegister(m.duration, m.inFlight, m.rejected, neverRejected)
 	return m
@@ -133,8 +139,10 @@ func (m *Metrics) observe(l *limiter) {
 	gauge("dynamo_request_queue", "Requests that wait for a handler.", queued)
 	gauge("dynamo_work_handler_pool_active_tasks", "Requests in handlers.", active)
 	gauge("dynamo_work_handler_queue_depth", "Requests that wait for a handler.", queued)
-	gauge("dynamo_work_handler_pool_capacity", "Requests that handlers take at most.", func() float64 { return float64(l.limits.Active) })
-	gauge("dynamo_work_handler_queue_capacity", "Requests that may wait.", func() float64 { return float64(l.limits.Queued) })
+	gauge("dynamo_work_handler_pool_capacity", "Requests that handlers take at most.",
+		func() float64 { return float64(l.limits.Active) })
+	gauge("dynamo_work_handler_queue_capacity", "Requests that may wait.",
+		func() float64 { return float64(l.limits.Queued) })
 }
 
 // The kinds of errors that are counted.
@@ -163,7 +171,8 @@ func (m *Metrics) endpoint(l Labels) *endpointMetrics {
 	m.begin(l.WorkerID)
 	v := l.values()
 	if m.detail == PerWorker {
-		for _, kind := range []string{invalidMessage, deserialization, noStream, handlerFailed, publishResponse, publishFinal} {
+		for _, kind := range []string{invalidMessage, deserialization, noStream, handlerFailed, publishResponse,
+			publishFinal} {
 			m.errors.WithLabelValues(l.values(kind)...)
 		}
 	}

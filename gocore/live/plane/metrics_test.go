@@ -120,7 +120,8 @@ func TestDetail(t *testing.T) {
 			switch f.GetName() {
 			case "dynamo_component_request_duration_seconds":
 				if n != want.histograms || observed != 3 {
-					t.Errorf("detail %v: got %d histograms of %d requests, want %d of 3", detail, n, observed, want.histograms)
+					t.Errorf("detail %v: got %d histograms of %d requests, want %d of 3", detail, n, observed,
+						want.histograms)
 				}
 			case "dynamo_component_errors_total":
 				if n != want.errors {

@@ -27,7 +27,10 @@ func (p *Plane) ListenNATS(b *bus.Conn) *NATS {
 
 // Serve takes requests for a path, which has been registered, from a subject.
 func (n *NATS) Serve(path, subject string, s bus.Service) error {
-	stop, err := n.bus.Serve(subject, s, func(payload []byte, acknowledge func()) { n.take(path, payload, acknowledge) })
+	stop, err := n.bus.Serve(subject, s, func(payload []byte,
+		acknowledge func()) {
+		n.take(path, payload, acknowledge)
+	})
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,8 @@ func startNATS(t *testing.T, limits Limits, h handlerFunc) (*NATS, *natsCaller, 
 	p.Register(path, Labels{WorkerID: "7"}, h)
 	n := p.ListenNATS(connection)
 	t.Cleanup(func() { n.Close(); ended(p) })
-	if err := n.Serve(path, subject, bus.Service{Name: "dynamo_backend", Version: "1.0.0", Endpoint: "generate-7"}); err != nil {
+	if err := n.Serve(path, subject, bus.Service{Name: "dynamo_backend", Version: "1.0.0",
+		Endpoint: "generate-7"}); err != nil {
 		t.Fatal(err)
 	}
 	caller, err := ListenForAnswers("127.0.0.1:0", "127.0.0.1")
@@ -81,14 +82,16 @@ func TestNATSAnswers(t *testing.T) {
 				return
 			}
 			defer answer.Close()
-			if chunk, err := answer.Next(); err != nil || len(chunk.Output.TokenIDs) != 1 || chunk.Output.TokenIDs[0] != 5 {
+			if chunk, err := answer.Next(); err != nil || len(chunk.Output.TokenIDs) != 1 ||
+				chunk.Output.TokenIDs[0] != 5 {
 				t.Errorf("got %v, %v", chunk, err)
 			}
 		})
 	}
 	calls.Wait()
 	for body, want := range map[string]string{"{": "unexpected end", `{"token_ids":1}`: "token_ids"} {
-		if _, err := caller.request(soon(t), body); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
+		if _, err := caller.request(soon(t), body); !errors.Is(err, ErrRefused) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", body, err, want)
 		}
 	}
@@ -96,7 +99,8 @@ func TestNATSAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.plane.Unregister(path)
-	if _, err := caller.request(soon(t), "{}"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "unknown endpoint") {
+	if _, err := caller.request(soon(t), "{}"); !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), "unknown endpoint") {
 		t.Errorf("got %v", err)
 	}
 	n.Withdraw(path)

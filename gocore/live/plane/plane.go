@@ -100,7 +100,8 @@ type bounds struct {
 }
 
 var standardBounds = bounds{
-	connections: maxConnections, frame: frameTimeout, ack: ackTimeout, write: writeTimeout, end: closeTimeout, lingering: 1024,
+	connections: maxConnections, frame: frameTimeout, ack: ackTimeout, write: writeTimeout, end: closeTimeout,
+	lingering: 1024,
 }
 
 // Plane is what the workers of a process share.
@@ -193,7 +194,8 @@ func (p *Plane) serve(ctx context.Context, e endpoint, call *Call, reply Reply) 
 	defer call.Decoded()
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.config.Log.Error("a request handler failed", "request", call.ID, "cause", cause, "stack", string(debug.Stack()))
+			p.config.Log.Error("a request handler failed", "request", call.ID, "cause", cause, "stack",
+				string(debug.Stack()))
 			e.metrics.failed(handlerFailed)
 			if reply.Refuse(fmt.Sprintf("internal: %v", cause)) != nil {
 				return

@@ -45,7 +45,8 @@ func echo(_ context.Context, c *Call, r Reply) {
 
 func newPlane(limits Limits) *Plane {
 	return New(Config{
-		Limits: limits, MaxMessageSize: 1 << 20, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry(), PerWorker),
+		Limits: limits, MaxMessageSize: 1 << 20, Log: slog.New(slog.DiscardHandler),
+		Metrics: NewMetrics(prometheus.NewRegistry(), PerWorker),
 	})
 }
 
@@ -73,7 +74,8 @@ func listen(t *testing.T, p *Plane, h handlerFunc) (*TCP, *Caller) {
 // ended closes a plane whose way in is closed, and waits until its handlers have returned.
 func ended(p *Plane) {
 	p.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a test that has failed may have left some waiting
+	// a test that has failed may have left some waiting
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_ = p.Wait(ctx)
 }
@@ -168,13 +170,15 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", test.body, err, test.want)
 		}
 	}
-	_, err := caller.SendOver(t.Context(), Outgoing{uuid.NewString(), wire.JSON, []byte("{}")}, func(payload []byte) error { // a caller that does not look at the acknowledgement
-		data, err := wire.AppendFrame(nil, wire.Frame{Path: "8/generate", Payload: payload})
-		if err == nil {
-			_, _, err = caller.deposit(t.Context(), tcp.Addr().String(), data)
-		}
-		return err
-	})
+	// a caller that does not look at the acknowledgement
+	_, err := caller.SendOver(t.Context(), Outgoing{uuid.NewString(), wire.JSON, []byte("{}")},
+		func(payload []byte) error {
+			data, err := wire.AppendFrame(nil, wire.Frame{Path: "8/generate", Payload: payload})
+			if err == nil {
+				_, _, err = caller.deposit(t.Context(), tcp.Addr().String(), data)
+			}
+			return err
+		})
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "unknown endpoint 8/generate") {
 		t.Errorf("got %v", err)
 	}
@@ -215,7 +219,8 @@ func TestCancellation(t *testing.T) {
 		<-ctx.Done()
 		cancelled <- true
 	})
-	for name, leave := range map[string]func(*Answer){"stop": func(a *Answer) { _ = a.Stop() }, "close": (*Answer).Close} {
+	for name, leave := range map[string]func(*Answer){"stop": func(a *Answer) { _ = a.Stop() },
+		"close": (*Answer).Close} {
 		answer, err := call(t, tcp, caller, path, wire.JSON, []byte("{}"))
 		if err != nil {
 			t.Fatal(err)
@@ -238,7 +243,8 @@ func TestHostilePeers(t *testing.T) {
 	huge, _ := wire.AppendFrame(nil, wire.Frame{Path: path})
 	copy(huge[len(huge)-4:], "\xff\xff\xff\xff")
 	garbled, _ := wire.AppendFrame(nil, wire.Frame{Path: path, Payload: noise[:100]})
-	for name, data := range map[string][]byte{"noise": noise, "huge": huge, "half": huge[:5], "garbled": garbled, "nothing": nil} {
+	for name, data := range map[string][]byte{"noise": noise, "huge": huge, "half": huge[:5], "garbled": garbled,
+		"nothing": nil} {
 		for range 20 {
 			conn, err := net.Dial("tcp", tcp.Addr().String())
 			if err != nil {

@@ -41,7 +41,8 @@ func (p *Plane) answer(e endpoint, payload []byte, received time.Time, decoded f
 	}
 	s, dialErr := p.dial(control, e.metrics)
 	if dialErr != nil {
-		p.config.Log.Warn("a frontend cannot be reached", "request", control.ID, "address", control.Address, "cause", dialErr)
+		p.config.Log.Warn("a frontend cannot be reached", "request", control.ID, "address", control.Address, "cause",
+			dialErr)
 		e.metrics.failed(noStream)
 		return
 	}
@@ -92,7 +93,8 @@ func open(payload []byte) (wire.Message, wire.Control, error) {
 func (p *Plane) dial(control wire.Control, metrics *endpointMetrics) (*stream, error) {
 	taken := time.Now()
 	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(p.streams.life, "tcp", control.Address) // without delay for small packets, as always in Go
+	// without delay for small packets, as always in Go
+	conn, err := dialer.DialContext(p.streams.life, "tcp", control.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +142,8 @@ func (s *stream) Refuse(reason string) error {
 	s.begun = true
 	s.out = wire.AppendPrologue(s.out, "Generate Error: "+reason)
 	s.out = wire.AppendSignal(s.out, wire.Sentinel)
-	s.plane.config.Metrics.responded(s.taken) // before it is sent, so that a frontend that has the answer finds it counted
+	// before it is sent, so that a frontend that has the answer finds it counted
+	s.plane.config.Metrics.responded(s.taken)
 	return s.end()
 }
 

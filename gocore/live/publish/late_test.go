@@ -48,7 +48,8 @@ func TestKVEventLag(t *testing.T) {
 func TestLateEventsAreSent(t *testing.T) {
 	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2, KVEventLag: time.Millisecond})
 	table, n := blocks.New(2), uint32(0)
-	heard := subscribe(t, w.channelOf(events.KVTopic, 0).Port, events.KVTopic, func() { n++; w.Cache(0, hold(table, n, n)) })
+	heard := subscribe(t, w.channelOf(events.KVTopic, 0).Port, events.KVTopic,
+		func() { n++; w.Cache(0, hold(table, n, n)) })
 	changes := hold(table, n+1, n+1)
 	w.Cache(0, changes)
 	for {

@@ -30,7 +30,9 @@ func connectBus(t *testing.T, s *bustest.Server) *bus.Conn {
 func TestNATS(t *testing.T) {
 	s := bustest.Start(t)
 	w := start(t, Config{
-		WorkerID: 5, Ranks: 2, KVEvents: true, BlockSize: 2, Endpoint: discovery.Endpoint{Namespace: "ns", Component: "backend", Name: "generate"}, Bus: connectBus(t, s),
+		WorkerID: 5, Ranks: 2, KVEvents: true, BlockSize: 2,
+		Endpoint: discovery.Endpoint{Namespace: "ns", Component: "backend", Name: "generate"},
+		Bus:      connectBus(t, s),
 	})
 	client := s.Connect(t)
 	listen := func(subject string) *nats.Subscription {
@@ -64,7 +66,8 @@ func TestNATS(t *testing.T) {
 	for i := range 2 {
 		e := hear(stored)
 		event, err := one(e.Payload)
-		if err != nil || e.Topic != events.KVTopic || e.Sequence != uint64(i) || event.Event.DPRank != 1 || event.Event.ID != uint64(i+1) {
+		if err != nil || e.Topic != events.KVTopic || e.Sequence != uint64(i) || event.Event.DPRank != 1 ||
+			event.Event.ID != uint64(i+1) {
 			t.Errorf("got %+v, %+v, %v", e, event, err)
 		}
 	}
@@ -74,7 +77,8 @@ func TestNATS(t *testing.T) {
 	if e := hear(passes); e.Topic != events.ForwardPassTopic {
 		t.Errorf("got %+v", e)
 	}
-	if list, err := events.ParseRouterEvents(hear(lists).Payload); err != nil || len(list) != 1 || list[0].Event.DPRank != 1 {
+	if list, err := events.ParseRouterEvents(hear(lists).Payload); err != nil || len(list) != 1 ||
+		list[0].Event.DPRank != 1 {
 		t.Errorf("got %+v, %v", list, err)
 	}
 	if e := hear(again); e.Topic != events.ForwardPassTopic {
@@ -103,7 +107,8 @@ func TestStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := start(t, Config{
-		WorkerID: 2324035525006360073, Ranks: 1, KVEvents: true, BlockSize: 64, Endpoint: discovery.Endpoint{Namespace: "my_ns", Component: "backend", Name: "generate"}, Stream: stream,
+		WorkerID: 2324035525006360073, Ranks: 1, KVEvents: true, BlockSize: 64,
+		Endpoint: discovery.Endpoint{Namespace: "my_ns", Component: "backend", Name: "generate"}, Stream: stream,
 	})
 	var prompt []uint32
 	for i := range uint32(128) {
@@ -114,7 +119,8 @@ func TestStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := js.OrderedConsumer(t.Context(), "namespace-my-ns-component-backend-kv-events", jetstream.OrderedConsumerConfig{})
+	consumer, err := js.OrderedConsumer(t.Context(), "namespace-my-ns-component-backend-kv-events",
+		jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,10 +33,12 @@ type Config struct {
 	Host                   string             // to bind sockets to, "" for all addresses
 	Endpoint               discovery.Endpoint // where the worker generates: subjects and records name it
 	Bus                    *bus.Conn          // to publish over; nil if the worker has sockets of its own
-	Stream                 *bus.Stream        // keeps KV events for later subscribers; nil if they go to the current ones only
-	KVEventLag             time.Duration      // how long after a change of the cache it is published; 0 for at once
-	Patience               time.Duration      // how long KV events may be published without a subscriber before that is logged
-	Log                    *slog.Logger
+	// keeps KV events for later subscribers; nil if they go to the current ones only
+	Stream     *bus.Stream
+	KVEventLag time.Duration // how long after a change of the cache it is published; 0 for at once
+	// how long KV events may be published without a subscriber before that is logged
+	Patience time.Duration
+	Log      *slog.Logger
 }
 
 // Groups are the groups of layers of an engine beside the one of full attention, which are alike. The zero value has
@@ -56,7 +58,8 @@ func (g Groups) listed() []events.LayerGroup {
 	if g.Linear {
 		beside = events.LayerGroup{Kind: events.Linear}
 	}
-	return append([]events.LayerGroup{{Kind: events.FullAttention}}, slices.Repeat([]events.LayerGroup{beside}, g.Beside)...)
+	return append([]events.LayerGroup{{Kind: events.FullAttention}},
+		slices.Repeat([]events.LayerGroup{beside}, g.Beside)...)
 }
 
 // Channel is what subscribers have to find: a socket, or a subject of a NATS server.
@@ -126,7 +129,8 @@ func (c *Config) check() error {
 	case c.ReplayPort != 0 && c.NativePort == 0:
 		return errors.New("a port to replay KV events: needs one to publish them")
 	}
-	return errors.Join(checkPorts("KV events", c.NativePort, c.Ranks), checkPorts("replays of KV events", c.ReplayPort, c.Ranks))
+	return errors.Join(checkPorts("KV events", c.NativePort, c.Ranks),
+		checkPorts("replays of KV events", c.ReplayPort, c.Ranks))
 }
 
 func checkPorts(what string, first, count int) error {
@@ -169,7 +173,8 @@ func (w *Worker) bindNative(c Config, r *rank) error {
 	if c.NativePort == 0 {
 		return nil
 	}
-	native := NativeConfig{Host: c.Host, Port: c.NativePort + int(r.id), BlockSize: c.BlockSize, DPRank: int(r.id), Groups: c.Groups, Log: c.Log}
+	native := NativeConfig{Host: c.Host, Port: c.NativePort + int(r.id), BlockSize: c.BlockSize, DPRank: int(r.id),
+		Groups: c.Groups, Log: c.Log}
 	if c.ReplayPort != 0 {
 		native.ReplayPort = c.ReplayPort + int(r.id)
 	}

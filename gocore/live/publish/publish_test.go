@@ -143,7 +143,8 @@ func TestChannels(t *testing.T) {
 		text += fmt.Sprintf("%s %v; ", c.Topic, c.NamespaceScoped)
 		ids[c.PublisherID] = true
 	}
-	if want := "forward-pass-metrics false; kv_metrics true; kv-events false; kv-events false; "; text != want || len(ids) != 4 {
+	if want := "forward-pass-metrics false; kv_metrics true; kv-events false; kv-events false; "; text != want ||
+		len(ids) != 4 {
 		t.Errorf("got %s with %d ids", text, len(ids))
 	}
 	quiet := start(t, Config{WorkerID: 5, Ranks: 2, BlockSize: 2})
@@ -162,7 +163,8 @@ func TestKVEvents(t *testing.T) {
 	heard := subscribe(t, channel.Port, events.KVTopic, store)
 	store()
 	first, e := open(t, hear(t, heard), one)
-	if first.PublisherID != channel.PublisherID || e.WorkerID != 5 || e.Event.DPRank != 1 || e.Event.ID != uint64(next) || first.Sequence != uint64(next)-1 {
+	if first.PublisherID != channel.PublisherID || e.WorkerID != 5 || e.Event.DPRank != 1 ||
+		e.Event.ID != uint64(next) || first.Sequence != uint64(next)-1 {
 		t.Errorf("got %+v, %+v", first, e)
 	}
 	if age := time.Since(time.UnixMilli(int64(first.PublishedAt))); age < -time.Second || age > time.Minute {
@@ -172,7 +174,8 @@ func TestKVEvents(t *testing.T) {
 	if second, _ := open(t, hear(t, heard), one); second.Sequence != first.Sequence+1 {
 		t.Errorf("message %d follows %d", second.Sequence, first.Sequence)
 	}
-	if a := w.Answer(1, events.Query{WorkerID: 5, DPRank: 1}); len(a.TreeDump.Events) != int(next) || a.TreeDump.LastEventID != uint64(next) {
+	if a := w.Answer(1, events.Query{WorkerID: 5, DPRank: 1}); len(a.TreeDump.Events) != int(next) ||
+		a.TreeDump.LastEventID != uint64(next) {
 		t.Errorf("got %+v", a.TreeDump)
 	}
 	if a := w.Answer(0, events.Query{WorkerID: 5}); len(a.TreeDump.Events) != 0 {
@@ -184,7 +187,8 @@ func TestKVEvents(t *testing.T) {
 func TestRecovery(t *testing.T) {
 	w := start(t, Config{WorkerID: 1<<63 + 5, Ranks: 2, KVEvents: true, BlockSize: 2})
 	w.Cache(1, hold(blocks.New(2), 1, 2))
-	p := plane.New(plane.Config{Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: slog.New(slog.DiscardHandler), Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
+	p := plane.New(plane.Config{Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize,
+		Log: slog.New(slog.DiscardHandler), Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
 	p.Register("a/"+RecoveryEndpoint(1), plane.Labels{}, w.Recovery(1))
 	listener, err := p.ListenTCP("127.0.0.1:0")
 	if err != nil {
@@ -203,7 +207,8 @@ func TestRecovery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := caller.Send(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1", plane.Outgoing{ID: uuid.NewString(), Codec: codec, Body: body})
+		answer, err := caller.Send(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1",
+			plane.Outgoing{ID: uuid.NewString(), Codec: codec, Body: body})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,18 +223,22 @@ func TestRecovery(t *testing.T) {
 				}
 			}
 		}
-		if err := wire.Decode(codec, item, &got); err != nil || got.Data.TreeDump.LastEventID != 1 || !strings.Contains(string(item), "tokens_hash") {
+		if err := wire.Decode(codec, item, &got); err != nil || got.Data.TreeDump.LastEventID != 1 ||
+			!strings.Contains(string(item), "tokens_hash") {
 			t.Errorf("got %q, %v", item, err)
 		}
 		answer.Close()
-		if _, err := caller.Send(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1", plane.Outgoing{ID: uuid.NewString(), Codec: codec, Body: []byte("nonsense")}); err == nil || !strings.Contains(err.Error(), "recovery query") {
+		if _, err := caller.Send(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1",
+			plane.Outgoing{ID: uuid.NewString(), Codec: codec, Body: []byte("nonsense")}); err == nil ||
+			!strings.Contains(err.Error(), "recovery query") {
 			t.Errorf("nonsense: got %v", err)
 		}
 	}
 }
 
 func TestRecords(t *testing.T) {
-	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2, Endpoint: discovery.Endpoint{Namespace: "ns", Component: "backend", Name: "generate"}})
+	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2,
+		Endpoint: discovery.Endpoint{Namespace: "ns", Component: "backend", Name: "generate"}})
 	keys := ""
 	for _, r := range w.Records("192.0.2.7") {
 		keys += strings.TrimRight(r.Key, "0123456789abcdef") + " "
@@ -237,8 +246,10 @@ func TestRecords(t *testing.T) {
 			t.Errorf("got %s", r.Document)
 		}
 	}
-	if want := strings.ReplaceAll("ns/backend/forward-pass-metrics/ SCOPED/forward-pass-metrics/ ns//kv_metrics/ SCOPED/kv_metrics/ "+
-		"ns/backend/kv-events/ SCOPED/kv-events/ ", "SCOPED", "namespace/ns/component/backend/endpoint/generate/topic"); keys != want {
+	if want := strings.ReplaceAll("ns/backend/forward-pass-metrics/ SCOPED/forward-pass-metrics/ ns//kv_metrics/ "+
+		"SCOPED/kv_metrics/ "+
+		"ns/backend/kv-events/ SCOPED/kv-events/ ", "SCOPED",
+		"namespace/ns/component/backend/endpoint/generate/topic"); keys != want {
 		t.Errorf("got %s, want %s", keys, want)
 	}
 }
@@ -255,7 +266,8 @@ func TestLists(t *testing.T) {
 	heard := subscribe(t, channel.ScopedPort, events.KVTopic, store)
 	store()
 	e, list := open(t, hear(t, heard), events.ParseRouterEvents)
-	if e.PublisherID != channel.PublisherID || len(list) != 1 || list[0].Event.ID != uint64(next) || list[0].Domain != events.WorkerDomain || e.Payload[0] != 0x91 {
+	if e.PublisherID != channel.PublisherID || len(list) != 1 || list[0].Event.ID != uint64(next) ||
+		list[0].Domain != events.WorkerDomain || e.Payload[0] != 0x91 {
 		t.Errorf("got %+v, %+v", e, list)
 	}
 }
@@ -278,7 +290,8 @@ func TestLoads(t *testing.T) {
 
 func TestPasses(t *testing.T) {
 	w := start(t, Config{WorkerID: 5, Ranks: 2, BlockSize: 2})
-	heard := subscribe(t, w.channelOf(events.ForwardPassTopic, 0).Port, events.ForwardPassTopic, func() { w.Pass(1, engine.Work{}, 1) })
+	heard := subscribe(t, w.channelOf(events.ForwardPassTopic, 0).Port, events.ForwardPassTopic,
+		func() { w.Pass(1, engine.Work{}, 1) })
 	var work engine.Work
 	work.Scheduled.AddDecode(7)
 	began := time.Now()
@@ -300,7 +313,8 @@ func TestPasses(t *testing.T) {
 		if number(f["dp_rank"]) != 1 {
 			continue
 		}
-		if took := time.Since(began); number(f["counter_id"]) != last+1 || f["wall_time"] != 0.0 || took < 500*time.Millisecond {
+		if took := time.Since(began); number(f["counter_id"]) != last+1 || f["wall_time"] != 0.0 ||
+			took < 500*time.Millisecond {
 			t.Errorf("after %v: got %+v, want a heartbeat", took, f)
 		}
 		break
@@ -327,7 +341,8 @@ func TestNativeAndReplay(t *testing.T) {
 		t.Fatalf("got %q", frames)
 	}
 	batch, err := eventstest.Native(frames[2])
-	if err != nil || batch.DPRank != 1 || len(batch.Events) != 1 || fmt.Sprint(batch.Events[0].Tokens) != fmt.Sprint([]uint32{next, next + 1}) || batch.Events[0].BlockSize != 2 {
+	if err != nil || batch.DPRank != 1 || len(batch.Events) != 1 ||
+		fmt.Sprint(batch.Events[0].Tokens) != fmt.Sprint([]uint32{next, next + 1}) || batch.Events[0].BlockSize != 2 {
 		t.Errorf("got %+v, %v", batch, err)
 	}
 	d := zmq4.NewDealer(context.Background(), zmq4.WithLogger(log.New(io.Discard, "", 0)))
@@ -339,7 +354,8 @@ func TestNativeAndReplay(t *testing.T) {
 	}
 	first, err1 := d.Recv()
 	last, err2 := d.Recv()
-	if err1 != nil || err2 != nil || fmt.Sprint(first.Frames) != fmt.Sprint(frames) || fmt.Sprint(last.Frames) != fmt.Sprint(events.EndOfReplay()) {
+	if err1 != nil || err2 != nil || fmt.Sprint(first.Frames) != fmt.Sprint(frames) ||
+		fmt.Sprint(last.Frames) != fmt.Sprint(events.EndOfReplay()) {
 		t.Errorf("replayed %q, then %q", first.Frames, last.Frames)
 	}
 }
@@ -367,7 +383,8 @@ func TestBadConfigs(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	w, err := Start(Config{Ranks: 4, KVEvents: true, BlockSize: 2, Host: "127.0.0.1", Log: slog.New(slog.DiscardHandler)})
+	w, err := Start(Config{Ranks: 4, KVEvents: true, BlockSize: 2, Host: "127.0.0.1",
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

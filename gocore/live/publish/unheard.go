@@ -35,7 +35,8 @@ func (w *Worker) noteUnheard() {
 		u.over.Store(true)
 	case now.Sub(u.first) >= w.config.Patience:
 		u.over.Store(true)
-		w.config.Log.Info("nobody has subscribed to the KV events: no frontend routes by what this worker has cached (--router-mode kv does)",
+		w.config.Log.Info("nobody has subscribed to the KV events: no frontend routes by what this worker has cached "+
+			"(--router-mode kv does)",
 			"seconds", int(now.Sub(u.first).Seconds()))
 	}
 }

@@ -26,7 +26,8 @@ func TestUnheard(t *testing.T) {
 		if listens { // to the events of one rank, as a frontend of 1.6
 			address := w.config.address(w.ranks[1].channel.info.ScopedPort)
 			connected := make(chan struct{}, 1)
-			sub := zmtp.Subscribe(address, events.KVTopic, slog.New(slog.DiscardHandler), func() { connected <- struct{}{} }, func([][]byte) {})
+			sub := zmtp.Subscribe(address, events.KVTopic, slog.New(slog.DiscardHandler),
+				func() { connected <- struct{}{} }, func([][]byte) {})
 			t.Cleanup(sub.Close)
 			<-connected
 			for deadline := time.Now().Add(patience); !w.subscribed(); time.Sleep(time.Millisecond) {
@@ -40,7 +41,8 @@ func TestUnheard(t *testing.T) {
 			time.Sleep(time.Microsecond) // longer than the patience
 		}
 		w.Close()
-		if lines, want := strings.Count(log.String(), "nobody has subscribed"), map[bool]int{false: 1, true: 0}[listens]; lines != want {
+		if lines, want := strings.Count(log.String(), "nobody has subscribed"),
+			map[bool]int{false: 1, true: 0}[listens]; lines != want {
 			t.Errorf("listens: %v: got %d lines, want %d: %s", listens, lines, want, log.String())
 		}
 	}

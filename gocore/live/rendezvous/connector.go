@@ -27,7 +27,8 @@ func NewConnector(c Config) *Connector {
 
 // Run takes a request over, and returns when that is done: nil if the engine has the request, which may emit tokens
 // before that. When the context ends, the hand-off is canceled.
-func (c *Connector) Run(ctx context.Context, address string, identity bootstrap.Identity, rank int, engine Engine) error {
+func (c *Connector) Run(ctx context.Context, address string, identity bootstrap.Identity, rank int,
+	engine Engine) error {
 	leave, err := c.places.take(rank)
 	if err != nil {
 		return err

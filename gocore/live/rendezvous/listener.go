@@ -89,7 +89,8 @@ func (l *Listener) Close() {
 
 // Serve hands a request over, and returns when that is done: nil if the destination has it. The engine gets the request
 // when the destination has connected. When the context ends, the hand-off is canceled.
-func (l *Listener) Serve(ctx context.Context, identity bootstrap.Identity, rank int, held bootstrap.Held, engine Engine) error {
+func (l *Listener) Serve(ctx context.Context, identity bootstrap.Identity, rank int, held bootstrap.Held,
+	engine Engine) error {
 	leave, err := l.places.take(rank)
 	if err != nil {
 		return err
@@ -167,7 +168,8 @@ func (l *Listener) welcome(conn net.Conn) {
 	p, register, err := introduce(conn, in)
 	known()
 	if err != nil {
-		l.config.Log.Debug("a connection to the bootstrap port was none of a decode worker", "peer", conn.RemoteAddr(), "cause", err)
+		l.config.Log.Debug("a connection to the bootstrap port was none of a decode worker", "peer", conn.RemoteAddr(),
+			"cause", err)
 		_ = conn.Close()
 		l.exit(conn)
 		return
@@ -250,7 +252,8 @@ func (c *Config) half() bootstrap.Half[*participant] {
 	return bootstrap.Half[*participant]{Order: c.Order, EngineType: c.EngineType}
 }
 
-func (l *Listener) offer(id bootstrap.Identity, side bootstrap.Side, half bootstrap.Half[*participant], self *participant) (*participant, error) {
+func (l *Listener) offer(id bootstrap.Identity, side bootstrap.Side, half bootstrap.Half[*participant],
+	self *participant) (*participant, error) {
 	half.Identity, half.Side, half.Handle = id, side, self
 	l.mu.Lock()
 	defer l.mu.Unlock()

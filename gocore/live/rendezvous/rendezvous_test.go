@@ -36,8 +36,9 @@ type engine struct {
 }
 
 var answers = map[handoff.Action][]bootstrap.FactKind{
-	handoff.Submit: {bootstrap.PromptComputed}, handoff.Release: {bootstrap.Released}, handoff.CancelSource: {bootstrap.Canceled},
-	handoff.Reserve: {bootstrap.Queued, bootstrap.RoomFound}, handoff.Activate: {bootstrap.Activated},
+	handoff.Submit: {bootstrap.PromptComputed}, handoff.Release: {bootstrap.Released},
+	handoff.CancelSource: {bootstrap.Canceled},
+	handoff.Reserve:      {bootstrap.Queued, bootstrap.RoomFound}, handoff.Activate: {bootstrap.Activated},
 	handoff.CancelDestination: {bootstrap.Canceled},
 }
 
@@ -80,7 +81,8 @@ func eventually(t *testing.T, what string, done func() bool) {
 }
 
 func config(order handoff.Order) Config {
-	return Config{EngineType: "vllm", Order: order, Ranks: 2, PerRank: 2, TimeoutMs: 60_000, Log: slog.New(slog.DiscardHandler)}
+	return Config{EngineType: "vllm", Order: order, Ranks: 2, PerRank: 2, TimeoutMs: 60_000,
+		Log: slog.New(slog.DiscardHandler)}
 }
 
 // listen starts a listener, and checks at the end of the test that no goroutine is left.
@@ -141,7 +143,10 @@ func TestHandoff(t *testing.T) {
 			var here, there engine
 			var served, ran <-chan error
 			serve := func() {
-				served = run(func() error { return l.Serve(t.Context(), id, 1, bootstrap.Held{PromptTokens: 5}, &here) })
+				served = run(func() error {
+					return l.Serve(t.Context(), id, 1, bootstrap.Held{PromptTokens: 5},
+						&here)
+				})
 			}
 			connect := func() {
 				ran = run(func() error { return c.Run(t.Context(), l.Addr().String(), id, 0, &there) })
@@ -162,7 +167,8 @@ func TestHandoff(t *testing.T) {
 			if got := fmt.Sprint(there.log()); got != destination {
 				t.Errorf("destination: got %s", got)
 			}
-			if err := l.Serve(t.Context(), id, 0, bootstrap.Held{}, &here); err == nil || !strings.Contains(err.Error(), "duplicate") {
+			if err := l.Serve(t.Context(), id, 0, bootstrap.Held{}, &here); err == nil ||
+				!strings.Contains(err.Error(), "duplicate") {
 				t.Errorf("again: got %v", err)
 			}
 		}
@@ -180,7 +186,8 @@ func TestTransferTakesTime(t *testing.T) {
 	if err := errors.Join(wait(t, served), wait(t, ran)); err != nil {
 		t.Fatal(err)
 	}
-	if took := there.at[handoff.Activate].Sub(there.at[handoff.Reserve]); took < 50*time.Millisecond || took > 100*time.Millisecond {
+	if took := there.at[handoff.Activate].Sub(there.at[handoff.Reserve]); took < 50*time.Millisecond ||
+		took > 100*time.Millisecond {
 		t.Errorf("took %v, want 50 ms", took)
 	}
 }
@@ -198,8 +205,10 @@ func TestCancel(t *testing.T) {
 		{"destination, no room", false, handoff.Reserve, "[submit cancel source]", "[reserve cancel destination]"},
 		{"source, no prompt", true, handoff.Submit, "[submit cancel source]", "[]"},
 		{"destination, no prompt", false, handoff.Submit, "[submit cancel source]", "[]"},
-		{"source, not activated", true, handoff.Activate, "[submit cancel source]", "[reserve activate cancel destination]"},
-		{"destination, not activated", false, handoff.Activate, "[submit cancel source]", "[reserve activate cancel destination]"},
+		{"source, not activated", true, handoff.Activate, "[submit cancel source]",
+			"[reserve activate cancel destination]"},
+		{"destination, not activated", false, handoff.Activate, "[submit cancel source]",
+			"[reserve activate cancel destination]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := listen(t, config(handoff.SourceFirst))
@@ -255,7 +264,8 @@ func TestKilled(t *testing.T) {
 	_ = conn.Close()
 	// Whether it reads or writes next is left to chance.
 	if err := wait(t, served); err == nil ||
-		!strings.Contains(err.Error(), "lost") && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		!strings.Contains(err.Error(), "lost") && !errors.Is(err, syscall.EPIPE) &&
+			!errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("source: got %v", err)
 	}
 	if got := fmt.Sprint(here.log()); got != "[submit cancel source]" {
@@ -284,7 +294,8 @@ func register(t *testing.T, l *Listener, id bootstrap.Identity) net.Conn {
 	t.Helper()
 	conn := connect(t, l)
 	message := bootstrap.Register{EngineType: "vllm", Order: l.config.Order}
-	if _, err := conn.Write(bootstrap.AppendFrame(bootstrap.Header[:], bootstrap.Frame{Identity: id, Message: message})); err != nil {
+	if _, err := conn.Write(bootstrap.AppendFrame(bootstrap.Header[:],
+		bootstrap.Frame{Identity: id, Message: message})); err != nil {
 		t.Fatal(err)
 	}
 	return conn
@@ -325,7 +336,8 @@ func TestRefused(t *testing.T) {
 		"a huge length":    append(bootstrap.Header[:], 0xff, 0xff, 0xff, 0xff),
 		"no length":        append(bootstrap.Header[:], 0, 0, 0, 0),
 		"no JSON":          append(bootstrap.Header[:], 5, 0, 0, 0, 'h', 'e', 'l', 'l', 'o'),
-		"not Register":     bootstrap.AppendFrame(bootstrap.Header[:], bootstrap.Frame{Identity: newIdentity(), Message: bootstrap.Complete{}}),
+		"not Register": bootstrap.AppendFrame(bootstrap.Header[:],
+			bootstrap.Frame{Identity: newIdentity(), Message: bootstrap.Complete{}}),
 	} {
 		conn := connect(t, l)
 		_, _ = conn.Write(data)
@@ -342,7 +354,8 @@ func TestRefused(t *testing.T) {
 	}
 	other := id
 	other.Room++
-	if err := l.Serve(t.Context(), other, 0, bootstrap.Held{}, &engine{}); err == nil || !strings.Contains(err.Error(), "different identities") {
+	if err := l.Serve(t.Context(), other, 0, bootstrap.Held{}, &engine{}); err == nil ||
+		!strings.Contains(err.Error(), "different identities") {
 		t.Errorf("mismatch: got %v", err)
 	}
 	if got := reply(t, first); got != "ProtocolError: the sides of the hand-off have different identities" {
@@ -364,7 +377,12 @@ func TestEarlyLeave(t *testing.T) {
 	conn := register(t, l, newIdentity())
 	eventually(t, "the half", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.table.Len() == 1 })
 	_ = conn.Close()
-	eventually(t, "its end", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.table.Len() == 0 && len(l.conns) == 0 })
+	eventually(t, "its end", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.table.Len() == 0 &&
+			len(l.conns) == 0
+	})
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("the client has gone")
@@ -381,7 +399,10 @@ func TestLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var served []<-chan error
 	for range 2 {
-		served = append(served, run(func() error { return l.Serve(ctx, newIdentity(), 1, bootstrap.Held{}, &engine{}) }))
+		served = append(served, run(func() error {
+			return l.Serve(ctx, newIdentity(), 1, bootstrap.Held{},
+				&engine{})
+		}))
 	}
 	eventually(t, "two halves", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.table.Len() == 2 })
 	err := l.Serve(ctx, newIdentity(), 1, bootstrap.Held{}, &engine{})
@@ -478,28 +499,32 @@ func FuzzPeers(f *testing.F) {
 	})
 }
 
-// BenchmarkHandoff measures a whole hand-off between engines that answer at once, in microseconds: from the beginning to the
-// end on both sides, and the part from the end of the prompt to the activation.
+// BenchmarkHandoff measures a whole hand-off between engines that answer at once, in microseconds: from the beginning
+// to the end on both sides, and the part from the end of the prompt to the activation.
 func BenchmarkHandoff(b *testing.B) {
 	for _, order := range []handoff.Order{handoff.SourceFirst, handoff.DestinationFirst} {
-		b.Run(map[handoff.Order]string{handoff.SourceFirst: "vllm", handoff.DestinationFirst: "sglang"}[order], func(b *testing.B) {
-			l := listen(b, config(order))
-			c := NewConnector(config(order))
-			var spans []time.Duration
-			for b.Loop() {
-				id := newIdentity()
-				var here, there engine
-				served := run(func() error { return l.Serve(b.Context(), id, 0, bootstrap.Held{PromptTokens: 5}, &here) })
-				if err := c.Run(b.Context(), l.Addr().String(), id, 0, &there); err != nil {
-					b.Fatal(err)
+		b.Run(map[handoff.Order]string{handoff.SourceFirst: "vllm", handoff.DestinationFirst: "sglang"}[order],
+			func(b *testing.B) {
+				l := listen(b, config(order))
+				c := NewConnector(config(order))
+				var spans []time.Duration
+				for b.Loop() {
+					id := newIdentity()
+					var here, there engine
+					served := run(func() error {
+						return l.Serve(b.Context(), id, 0, bootstrap.Held{PromptTokens: 5},
+							&here)
+					})
+					if err := c.Run(b.Context(), l.Addr().String(), id, 0, &there); err != nil {
+						b.Fatal(err)
+					}
+					if err := wait(b, served); err != nil {
+						b.Fatal(err)
+					}
+					spans = append(spans, there.at[handoff.Activate].Sub(here.at[handoff.Submit]))
 				}
-				if err := wait(b, served); err != nil {
-					b.Fatal(err)
-				}
-				spans = append(spans, there.at[handoff.Activate].Sub(here.at[handoff.Submit]))
-			}
-			slices.Sort(spans)
-			b.ReportMetric(float64(spans[len(spans)/2].Nanoseconds())/1e3, "us/held-to-active")
-		})
+				slices.Sort(spans)
+				b.ReportMetric(float64(spans[len(spans)/2].Nanoseconds())/1e3, "us/held-to-active")
+			})
 	}
 }

@@ -144,7 +144,8 @@ type document struct {
 
 // isThat reports whether a file has not changed since.
 func (d *document) isThat(info fs.FileInfo) bool {
-	return d.info != nil && os.SameFile(d.info, info) && d.info.ModTime().Equal(info.ModTime()) && d.info.Size() == info.Size()
+	return d.info != nil && os.SameFile(d.info, info) && d.info.ModTime().Equal(info.ModTime()) &&
+		d.info.Size() == info.Size()
 }
 
 // Close implements [discovery.Store].

@@ -35,10 +35,12 @@ func FuzzList(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer func() { _ = store.Close() }()
-		if err := store.Put(discovery.Record{Bucket: discovery.Models, Key: "mine", Document: []byte("{}")}); err != nil {
+		if err := store.Put(discovery.Record{Bucket: discovery.Models, Key: "mine",
+			Document: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
-		if name == "" || len(name) > 100 || strings.ContainsAny(name, "/\x00") || name == "." || name == ".." || name == "mine" {
+		if name == "" || len(name) > 100 || strings.ContainsAny(name, "/\x00") || name == "." || name == ".." ||
+			name == "mine" {
 			return
 		}
 		if err := write(store.folder(discovery.Models)+"/"+name, content); err != nil {

@@ -92,10 +92,12 @@ func TestFileLiveness(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = alive.Close() }()
-	if err := alive.Put(discovery.Record{Bucket: discovery.Instances, Key: "alive", Document: []byte("alive")}); err != nil {
+	if err := alive.Put(discovery.Record{Bucket: discovery.Instances, Key: "alive",
+		Document: []byte("alive")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := alive.Put(discovery.Record{Bucket: discovery.Instances, Key: "lost", Document: []byte("lost")}); err != nil {
+	if err := alive.Put(discovery.Record{Bucket: discovery.Instances, Key: "lost",
+		Document: []byte("lost")}); err != nil {
 		t.Fatal(err)
 	}
 	dead := alive.path(discovery.Instances, "dead")
@@ -148,7 +150,8 @@ func TestFileChanges(t *testing.T) {
 		{"two", written.Add(time.Millisecond), "two"},
 		{"three", written.Add(time.Millisecond), "three"},
 	} {
-		if err := errors.Join(os.WriteFile(path, []byte(step.content), 0o644), os.Chtimes(path, step.at, step.at)); err != nil {
+		if err := errors.Join(os.WriteFile(path, []byte(step.content), 0o644),
+			os.Chtimes(path, step.at, step.at)); err != nil {
 			t.Fatal(err)
 		}
 		list, err := f.List(discovery.Models)

@@ -94,12 +94,17 @@ func TestMessages(t *testing.T) {
 	}{
 		{Overloaded{}, `"Overloaded"`},
 		{Abort{`handoff "canceled" <now>`}, `{"Abort":{"message":"handoff \"canceled\" <now>"}}`},
-		{ProtocolError{"duplicate destination participant"}, `{"ProtocolError":{"message":"duplicate destination participant"}}`},
-		{Ack{ActionID: math.MaxUint64, Outcome: OutcomeFailed, Failure: "no room"}, `{"ActionAck":{"action_id":18446744073709551615,"outcome":{"Failed":"no room"}}}`},
+		{ProtocolError{"duplicate destination participant"},
+			`{"ProtocolError":{"message":"duplicate destination participant"}}`},
+		{Ack{ActionID: math.MaxUint64, Outcome: OutcomeFailed, Failure: "no room"},
+			`{"ActionAck":{"action_id":18446744073709551615,"outcome":{"Failed":"no room"}}}`},
 		{Ack{ActionID: 3, Outcome: Noop}, `{"ActionAck":{"action_id":3,"outcome":"Noop"}}`},
 		{Action{4, handoff.CancelDestination}, `{"Action":{"id":4,"action":{"CancelDestination":` + id + `}}}}`},
-		{held(handoff.Transfer{}), `{"Fact":{"SourceHeld":` + id + `,"transfer_timing":{"mode":"full_prompt","full_prompt_tokens":7,"kv_bytes_per_token":null,"bandwidth_gb_s":null}}}}`},
-		{held(handoff.Transfer{BandwidthGBs: 0.5}), `{"Fact":{"SourceHeld":` + id + `,"transfer_timing":{"mode":"full_prompt","full_prompt_tokens":7,"kv_bytes_per_token":null,"bandwidth_gb_s":0.5}}}}`},
+		{held(handoff.Transfer{}), `{"Fact":{"SourceHeld":` + id +
+			`,"transfer_timing":{"mode":"full_prompt","full_prompt_tokens":7,"kv_bytes_per_token":null,"bandwidth_gb_s":null}}}}`},
+		{held(handoff.Transfer{BandwidthGBs: 0.5}),
+			`{"Fact":{"SourceHeld":` + id +
+				`,"transfer_timing":{"mode":"full_prompt","full_prompt_tokens":7,"kv_bytes_per_token":null,"bandwidth_gb_s":0.5}}}}`},
 	} {
 		frame := AppendFrame(nil, Frame{identity, c.message})
 		_, got, _ := strings.Cut(string(frame), `"message":`)
@@ -162,22 +167,26 @@ func TestBadFrames(t *testing.T) {
 		message(`{"Register":{"role":"Destination","dp_rank":0,"order":"Sideways","engine_type":"vllm"}}`):     `order: got "Sideways"`,
 		message(`{"Register":{"role":"Destination","order":"SourceFirst","engine_type":"vllm"}}`):              "want dp_rank",
 		message(`{"Register":{"role":"Destination","dp_rank":-1,"order":"SourceFirst","engine_type":"vllm"}}`): "",
-		message(`{"Action":{"id":1,"action":{"SubmitPrefill":{` + id + `}}}}`):                                 `action: got "SubmitPrefill"`,
-		message(`{"Action":{"id":1,"action":{"ReserveDestination":{` + wrongID + `}}}}`):                       "not that of the frame",
-		message(`{"Action":{"id":1,"action":"ReserveDestination"}}`):                                           "without content",
-		message(`{"Action":{"id":1,"action":{"":{}}}}`):                                                        `action: got ""`,
-		message(`{"ActionAck":{"action_id":1,"outcome":"Failed"}}`):                                            "a text belongs to Failed",
-		message(`{"ActionAck":{"action_id":1,"outcome":{"Applied":"x"}}}`):                                     "a text belongs to Failed",
-		message(`{"ActionAck":{"outcome":"Applied"}}`):                                                         "want action_id",
-		message(`{"Fact":"SourceHeld"}`):                                                                       "without content",
-		message(`{"Fact":{"Hello":{}}}`):                                                                       `unknown fact "Hello"`,
-		message(`{"Fact":{"DestinationReserved":{` + id + `,"transferable_prompt_tokens":-1}}}`):               "transferable_prompt_tokens",
-		message(`{"Fact":{"SourceHeld":{` + id + `}}}`):                                                        "transfer_timing: missing",
-		timing(`"mode":"half","full_prompt_tokens":1`):                                                         `mode: got "half"`,
-		timing(`"mode":"full_prompt"`):                                                                         "full_prompt_tokens",
-		timing(`"mode":"full_prompt","full_prompt_tokens":1,"bandwidth_gb_s":0`):                               "bandwidth_gb_s: got 0",
-		timing(`"mode":"full_prompt","full_prompt_tokens":1,"bandwidth_gb_s":1e999`):                           "",
-		timing(`"mode":"full_prompt","full_prompt_tokens":1,"kv_bytes_per_token":18446744073709551615`):        "kv_bytes_per_token",
+		message(`{"Action":{"id":1,"action":{"SubmitPrefill":{` + id +
+			`}}}}`): `action: got "SubmitPrefill"`,
+		message(`{"Action":{"id":1,"action":{"ReserveDestination":{` + wrongID +
+			`}}}}`): "not that of the frame",
+		message(`{"Action":{"id":1,"action":"ReserveDestination"}}`):       "without content",
+		message(`{"Action":{"id":1,"action":{"":{}}}}`):                    `action: got ""`,
+		message(`{"ActionAck":{"action_id":1,"outcome":"Failed"}}`):        "a text belongs to Failed",
+		message(`{"ActionAck":{"action_id":1,"outcome":{"Applied":"x"}}}`): "a text belongs to Failed",
+		message(`{"ActionAck":{"outcome":"Applied"}}`):                     "want action_id",
+		message(`{"Fact":"SourceHeld"}`):                                   "without content",
+		message(`{"Fact":{"Hello":{}}}`):                                   `unknown fact "Hello"`,
+		message(`{"Fact":{"DestinationReserved":{` + id +
+			`,"transferable_prompt_tokens":-1}}}`): "transferable_prompt_tokens",
+		message(`{"Fact":{"SourceHeld":{` + id +
+			`}}}`): "transfer_timing: missing",
+		timing(`"mode":"half","full_prompt_tokens":1`):                                                  `mode: got "half"`,
+		timing(`"mode":"full_prompt"`):                                                                  "full_prompt_tokens",
+		timing(`"mode":"full_prompt","full_prompt_tokens":1,"bandwidth_gb_s":0`):                        "bandwidth_gb_s: got 0",
+		timing(`"mode":"full_prompt","full_prompt_tokens":1,"bandwidth_gb_s":1e999`):                    "",
+		timing(`"mode":"full_prompt","full_prompt_tokens":1,"kv_bytes_per_token":18446744073709551615`): "kv_bytes_per_token",
 	} {
 		frame := append([]byte{byte(len(text)), byte(len(text) >> 8), 0, 0}, text...)
 		if f, err := ReadFrame(bytes.NewReader(frame)); err == nil || !strings.Contains(err.Error(), want) {
@@ -202,9 +211,11 @@ func TestBadFrames(t *testing.T) {
 // FuzzReadFrame reads anything. What it takes for a frame comes back from its own bytes.
 func FuzzReadFrame(f *testing.F) {
 	for _, m := range []Message{
-		Register{Rank: 1, Order: handoff.DestinationFirst, EngineType: "sglang"}, Registered{}, Action{1, handoff.Reserve},
+		Register{Rank: 1, Order: handoff.DestinationFirst, EngineType: "sglang"}, Registered{},
+		Action{1, handoff.Reserve},
 		Ack{ActionID: 1, Outcome: Accepted}, Ack{Outcome: OutcomeFailed, Failure: "x"},
-		Held{5, handoff.Transfer{BytesPerToken: 1, BandwidthGBs: 1e-9}}, Reserved{64}, Complete{}, Abort{"x"}, Overloaded{}, ProtocolError{"x"},
+		Held{5, handoff.Transfer{BytesPerToken: 1, BandwidthGBs: 1e-9}}, Reserved{64}, Complete{}, Abort{"x"},
+		Overloaded{}, ProtocolError{"x"},
 	} {
 		f.Add(AppendFrame(nil, Frame{identity, m}))
 	}

@@ -14,8 +14,10 @@ var anything = []Message{
 	Register{EngineType: "vllm"}, Registered{}, Complete{}, Overloaded{}, Abort{"a"}, ProtocolError{"p"},
 	Action{0, handoff.Reserve}, Action{1, handoff.Reserve}, Action{2, handoff.Activate}, Action{3, handoff.Activate},
 	Action{3, handoff.CancelDestination}, Action{5, handoff.CancelDestination},
-	Ack{0, Accepted, ""}, Ack{1, Accepted, ""}, Ack{1, OutcomeFailed, "f"}, Ack{3, Applied, ""}, Ack{3, Noop, ""}, Ack{5, Noop, ""},
-	Held{PromptTokens: 100}, Held{100, handoff.Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 10, Mode: handoff.DestinationMissing}},
+	Ack{0, Accepted, ""}, Ack{1, Accepted, ""}, Ack{1, OutcomeFailed, "f"}, Ack{3, Applied, ""}, Ack{3, Noop, ""},
+	Ack{5, Noop, ""},
+	Held{PromptTokens: 100}, Held{100, handoff.Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 10,
+		Mode: handoff.DestinationMissing}},
 	Reserved{0}, Reserved{128},
 }
 
@@ -138,7 +140,8 @@ func FuzzSource(f *testing.F) {
 		if destinationFirst {
 			order = handoff.DestinationFirst
 		}
-		held := Held{100, handoff.Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 10, Mode: handoff.DestinationMissing}}
+		held := Held{100, handoff.Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 10,
+			Mode: handoff.DestinationMissing}}
 		if err := drive(NewSource(order, held, 1000), true, script); err != nil {
 			t.Fatal(err)
 		}

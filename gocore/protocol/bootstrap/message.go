@@ -92,7 +92,8 @@ func (o Outcome) String() string { return outcomeNames[o] }
 var orderNames = [...]string{handoff.SourceFirst: "SourceFirst", handoff.DestinationFirst: "DestinationFirst"}
 
 var verbNames = [...]string{
-	handoff.Reserve: "ReserveDestination", handoff.Activate: "ActivateDestination", handoff.CancelDestination: "CancelDestination",
+	handoff.Reserve: "ReserveDestination", handoff.Activate: "ActivateDestination",
+	handoff.CancelDestination: "CancelDestination",
 }
 
 var modeNames = [...]string{handoff.FullPrompt: "full_prompt", handoff.DestinationMissing: "destination_missing"}

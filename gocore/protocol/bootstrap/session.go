@@ -5,8 +5,8 @@ import "dynosim/gocore/handoff"
 // Step is what has to be done next for a session. The zero value is nothing.
 type Step struct {
 	Send []Message
-	// Do is for the engine of this side: Submit, Release or CancelSource; Reserve, Activate or CancelDestination; or None.
-	// Its outcome must be told, except after the End, where Do can only be a cancel.
+	// Do is for the engine of this side: Submit, Release or CancelSource; Reserve, Activate or CancelDestination; or
+	// None. Its outcome must be told, except after the End, where Do can only be a cancel.
 	Do handoff.Action
 	// End says that the session is over, and after Send has been sent the connection as well. Err has the cause.
 	End bool

@@ -127,7 +127,8 @@ func parseMessage(text string) Message {
 		var h Held
 		mode, _ := named("mode", modeNames[:], words[0])
 		h.Transfer.Mode = handoff.Mode(mode)
-		_, _ = fmt.Sscan(strings.Join(words[1:], " "), &h.PromptTokens, &h.Transfer.BytesPerToken, &h.Transfer.BandwidthGBs)
+		_, _ = fmt.Sscan(strings.Join(words[1:], " "), &h.PromptTokens, &h.Transfer.BytesPerToken,
+			&h.Transfer.BandwidthGBs)
 		return h
 	case "Reserved":
 		var r Reserved

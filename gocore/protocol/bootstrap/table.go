@@ -168,7 +168,8 @@ func mismatch[H any](a, b *Half[H]) error {
 	case a.EngineType != b.EngineType:
 		return fmt.Errorf("the sides of the hand-off have different engines: %s and %s", a.EngineType, b.EngineType)
 	case a.Order != b.Order:
-		return fmt.Errorf("the sides of the hand-off have different orders: %s and %s", orderNames[a.Order], orderNames[b.Order])
+		return fmt.Errorf("the sides of the hand-off have different orders: %s and %s", orderNames[a.Order],
+			orderNames[b.Order])
 	default:
 		return nil
 	}

@@ -11,7 +11,8 @@ import (
 
 // half returns one side of hand-off n.
 func half(side Side, n byte, handle string) Half[string] {
-	return Half[string]{Identity: Identity{HandoffID: uuid.UUID{n}, Room: uint64(n)}, Side: side, EngineType: "vllm", Handle: handle}
+	return Half[string]{Identity: Identity{HandoffID: uuid.UUID{n}, Room: uint64(n)}, Side: side, EngineType: "vllm",
+		Handle: handle}
 }
 
 func TestTableMatches(t *testing.T) {
@@ -20,7 +21,8 @@ func TestTableMatches(t *testing.T) {
 		if _, err := table.Offer(half(first, 1, "first"), 0); !errors.Is(err, ErrWaiting) {
 			t.Fatalf("%v: got %v", first, err)
 		}
-		if _, err := table.Offer(half(first, 1, "again"), 0); err == nil || err.Error() != "duplicate "+first.String()+" participant" {
+		if _, err := table.Offer(half(first, 1, "again"), 0); err == nil ||
+			err.Error() != "duplicate "+first.String()+" participant" {
 			t.Errorf("%v: got %v", first, err)
 		}
 		if other, err := table.Offer(half(1-first, 1, "second"), 0); err != nil || other != "first" {

@@ -36,7 +36,8 @@ func TestChecksum(t *testing.T) {
 }
 
 func TestSlug(t *testing.T) {
-	for name, want := range map[string]string{"/data/x/tiny": "data_x_tiny", "Qwen/Qwen3-0.6B": "qwen_qwen3-0_6b", "a_b": "a_b"} {
+	for name, want := range map[string]string{"/data/x/tiny": "data_x_tiny", "Qwen/Qwen3-0.6B": "qwen_qwen3-0_6b",
+		"a_b": "a_b"} {
 		if got := Slug(name); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
@@ -56,7 +57,8 @@ func writeModel(t *testing.T, files map[string]string) string {
 
 func TestNew(t *testing.T) {
 	folder := writeModel(t, map[string]string{
-		"config.json": `{"text_config": {"max_position_embeddings": 4096}}`, "tokenizer.json": "{}", "chat_template.jinja": "x",
+		"config.json": `{"text_config": {"max_position_embeddings": 4096}}`, "tokenizer.json": "{}",
+		"chat_template.jinja": "x",
 	})
 	c, err := New(Model{Folder: folder, DisplayName: "tiny", BlockSize: 16, Ranks: 2, WorkerType: Aggregated})
 	if err != nil {
@@ -100,7 +102,8 @@ func TestFindModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	getenv := func(name string) string { return map[string]string{"HF_HUB_CACHE": cache}[name] }
-	for path, want := range map[string]string{cache: cache, "org/tiny": snapshot, "org/none": "", "/no/where": "", filepath.Join(refs, "main"): ""} {
+	for path, want := range map[string]string{cache: cache, "org/tiny": snapshot, "org/none": "", "/no/where": "",
+		filepath.Join(refs, "main"): ""} {
 		got, err := FindModel(path, HubCache(getenv))
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: got %q, %v", path, got, err)
@@ -122,7 +125,8 @@ func TestKVBytesPerToken(t *testing.T) {
 		{base + `, "num_key_value_heads": 8, "head_dim": 256`, "auto", 262144},
 		{base, "auto", 524288},
 		{`"num_hidden_layers": 28, "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128`, "auto", 114688},
-		{`"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2`, "bfloat16", 256},
+		{`"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2`, "bfloat16",
+			256},
 		{`"num_hidden_layers": 2, "hidden_size": 4100, "num_attention_heads": 32`, "auto", 0},
 		{`"hidden_size": 64`, "auto", 0},
 	}

@@ -133,7 +133,8 @@ func KVBytesPerToken(folder, dtype string) (int, error) {
 	case c.HeadDim != nil:
 		headDim = *c.HeadDim
 	case c.HiddenSize <= 0 || c.HiddenSize%c.NumAttentionHeads != 0:
-		return 0, fmt.Errorf("config.json: hidden_size: got %d, want a multiple of num_attention_heads, %d", c.HiddenSize, c.NumAttentionHeads)
+		return 0, fmt.Errorf("config.json: hidden_size: got %d, want a multiple of num_attention_heads, %d",
+			c.HiddenSize, c.NumAttentionHeads)
 	}
 	return c.NumHiddenLayers * 2 * kvHeads * headDim * c.elementBytes(dtype), nil
 }

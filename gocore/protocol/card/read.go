@@ -32,7 +32,8 @@ func Parse(text json.RawMessage) (Card, error) {
 	case r.DataParallelSize < 1 || r.DataParallelSize > maxRanks:
 		return Card{}, fmt.Errorf("card: data_parallel_size: got %d, want 1 to %d", r.DataParallelSize, maxRanks)
 	case r.DataParallelStartRank < 0 || r.DataParallelStartRank > maxRank-maxRanks:
-		return Card{}, fmt.Errorf("card: data_parallel_start_rank: got %d, want 0 to %d", r.DataParallelStartRank, maxRank-maxRanks)
+		return Card{}, fmt.Errorf("card: data_parallel_start_rank: got %d, want 0 to %d", r.DataParallelStartRank,
+			maxRank-maxRanks)
 	case r.MaxNumBatchedTokens < 0:
 		return Card{}, fmt.Errorf("card: max_num_batched_tokens: got %d, want at least 0", r.MaxNumBatchedTokens)
 	}
@@ -45,7 +46,8 @@ func Parse(text json.RawMessage) (Card, error) {
 // LongestSequence returns the number of tokens that a prompt and its answer may have, 0 if the card names no limit.
 func (c *Card) LongestSequence() int {
 	longest := 0
-	for _, limit := range []int{c.RuntimeConfig.ContextLength, c.MaxContextLength, c.RuntimeConfig.TotalKVBlocks * c.KVCacheBlockSize} {
+	for _, limit := range []int{c.RuntimeConfig.ContextLength, c.MaxContextLength,
+		c.RuntimeConfig.TotalKVBlocks * c.KVCacheBlockSize} {
 		if limit > 0 && (longest == 0 || limit < longest) {
 			longest = limit
 		}

@@ -10,10 +10,12 @@ import (
 func TestParse(t *testing.T) {
 	const text = `{"display_name": "m", "kv_cache_block_size": %d, "runtime_config": {%s}}`
 	c, err := Parse(fmt.Appendf(nil, text, 16, ""))
-	if r := c.RuntimeConfig; err != nil || c.WorkerType != Aggregated || r.DataParallelSize != 1 || !r.EnableLocalIndexer {
+	if r := c.RuntimeConfig; err != nil || c.WorkerType != Aggregated || r.DataParallelSize != 1 ||
+		!r.EnableLocalIndexer {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if _, err := Parse(fmt.Appendf(nil, text, 16, `"data_parallel_size": 1024, "data_parallel_start_rank": 7`)); err != nil {
+	if _, err := Parse(fmt.Appendf(nil, text, 16,
+		`"data_parallel_size": 1024, "data_parallel_start_rank": 7`)); err != nil {
 		t.Error(err)
 	}
 	for broken, says := range map[string]string{
@@ -28,7 +30,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", broken, err, says)
 		}
 	}
-	if _, err := Parse(fmt.Appendf(nil, text, 0, "")); err == nil || !strings.Contains(err.Error(), "kv_cache_block_size: got 0") {
+	if _, err := Parse(fmt.Appendf(nil, text, 0, "")); err == nil ||
+		!strings.Contains(err.Error(), "kv_cache_block_size: got 0") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -69,7 +69,8 @@ func ParseServed(r Record) (s Served, err error) {
 	if err != nil {
 		return s, err
 	}
-	return Served{Endpoint: Endpoint{parts[0], parts[1], parts[2]}, ID: id, Suffix: strings.Join(parts[4:], "/"), Card: d.Card}, nil
+	return Served{Endpoint: Endpoint{parts[0], parts[1], parts[2]}, ID: id, Suffix: strings.Join(parts[4:], "/"),
+		Card: d.Card}, nil
 }
 
 // ParseChannel reads the record of an event channel.
@@ -136,7 +137,8 @@ func (r *Record) openTopic(into any) (e Endpoint, topic string, id uint64, err e
 		case "topic":
 			topic = value
 		default:
-			err = fmt.Errorf("record %s/%s: got %q, want namespace, component, endpoint or topic", r.Bucket, r.Key, parts[i])
+			err = fmt.Errorf("record %s/%s: got %q, want namespace, component, endpoint or topic", r.Bucket, r.Key,
+				parts[i])
 		}
 	}
 	return e, topic, id, err

@@ -67,7 +67,8 @@ func ParseEndpoint(text string, standard Endpoint) (Endpoint, error) {
 	}
 	for _, part := range []string{e.Namespace, e.Component, e.Name} {
 		if strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return Endpoint{}, fmt.Errorf("got %q, want dyn://namespace.component.endpoint of lower-case letters, digits, hyphens and underscores", text)
+			return Endpoint{}, fmt.Errorf("got %q, want dyn://namespace.component.endpoint of lower-case letters, "+
+				"digits, hyphens and underscores", text)
 		}
 	}
 	return e, nil
@@ -171,7 +172,8 @@ func (e Endpoint) scope() scope { return scope{"endpoint", scopeEndpoint(e)} }
 
 // scopedKey returns the key of what a publisher says about a topic of an endpoint.
 func (e Endpoint) scopedKey(topic string, publisher uint64) string {
-	return "namespace/" + e.Namespace + "/component/" + e.Component + "/endpoint/" + e.Name + "/topic/" + topic + "/" + Hex(publisher)
+	return "namespace/" + e.Namespace + "/component/" + e.Component + "/endpoint/" + e.Name + "/topic/" + topic + "/" +
+		Hex(publisher)
 }
 
 // ScopedChannelRecord does what [EventChannelRecord] does, for frontends of 1.6. On Kubernetes, frontends of 1.3 drop

@@ -28,13 +28,15 @@ func TestRecords(t *testing.T) {
 	e := Endpoint{"dynamo", "backend", "generate"}
 	query := Endpoint{"dynamo", "backend", "worker_kv_query_source_1d2fc84e9f2aa8"}
 	const worker = 18371732355705666456
-	answering := EndpointRecord(query, worker, map[string]string{"tcp": "127.0.0.1:38399/" + query.Path(worker)}, "cuda")
+	answering := EndpointRecord(query, worker, map[string]string{"tcp": "127.0.0.1:38399/" + query.Path(worker)},
+		"cuda")
 	for _, test := range []struct {
 		got       Record
 		key, want string
 	}{
 		{
-			EndpointRecord(e, 12678662925488567779, map[string]string{"tcp": "127.0.0.1:19100/aff3a8c19ca935e3/generate"}, "cuda"),
+			EndpointRecord(e, 12678662925488567779,
+				map[string]string{"tcp": "127.0.0.1:19100/aff3a8c19ca935e3/generate"}, "cuda"),
 			"dynamo/backend/generate/aff3a8c19ca935e3",
 			`{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":12678662925488567779,"transport":{"tcp":"127.0.0.1:19100/aff3a8c19ca935e3/generate"},"device_type":"cuda","request_plane_codec":"msgpack"}`,
 		},
@@ -49,7 +51,8 @@ func TestRecords(t *testing.T) {
 			`{"type":"EventChannel","namespace":"dynamo","component":"","topic":"kv_metrics","instance_id":14886171231468991878,"transport":{"kind":"Nats","config":{"subject_prefix":"namespace.dynamo"}}}`,
 		},
 		{
-			EndpointRecord(e, 2324035525006360073, map[string]string{"nats_tcp": "dynamo_backend.generate-2040a1ff29647e09"}, "cuda"),
+			EndpointRecord(e, 2324035525006360073,
+				map[string]string{"nats_tcp": "dynamo_backend.generate-2040a1ff29647e09"}, "cuda"),
 			"dynamo/backend/generate/2040a1ff29647e09",
 			`{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":2324035525006360073,"transport":{"nats_tcp":"dynamo_backend.generate-2040a1ff29647e09"},"device_type":"cuda","request_plane_codec":"msgpack"}`,
 		},
@@ -96,8 +99,10 @@ func TestParseTopics(t *testing.T) {
 		record Record
 		want   Channel
 	}{
-		{EventChannelRecord("dynamo", "backend", "kv-events", 5, socket), Channel{Endpoint{"dynamo", "backend", ""}, "kv-events", 5, socket}},
-		{EventChannelRecord("dynamo", "", "kv_metrics", 5, socket), Channel{Endpoint{"dynamo", "", ""}, "kv_metrics", 5, socket}},
+		{EventChannelRecord("dynamo", "backend", "kv-events", 5, socket),
+			Channel{Endpoint{"dynamo", "backend", ""}, "kv-events", 5, socket}},
+		{EventChannelRecord("dynamo", "", "kv_metrics", 5, socket),
+			Channel{Endpoint{"dynamo", "", ""}, "kv_metrics", 5, socket}},
 		{ScopedChannelRecord(e, "kv-events", 5, socket), Channel{e, "kv-events", 5, socket}},
 	} {
 		if got, err := ParseChannel(test.record); err != nil || !reflect.DeepEqual(got, test.want) {
@@ -112,7 +117,8 @@ func TestParseTopics(t *testing.T) {
 	if got, err = ParseSource(EventSourceRecord(e, "kv-events", 5, 7, 3, nil)); err != nil || got.Recovery != "" {
 		t.Errorf("got %v, %v", got, err)
 	}
-	for _, key := range []string{"a/b/c", "namespace/a/topic/b/topic/5", "namespace/a/planet/b/5", "namespace/a/topic/b/x"} {
+	for _, key := range []string{"a/b/c", "namespace/a/topic/b/topic/5", "namespace/a/planet/b/5",
+		"namespace/a/topic/b/x"} {
 		if _, err := ParseChannel(Record{Bucket: EventChannels, Key: key, Document: []byte("{}")}); err == nil {
 			t.Errorf("%s is accepted", key)
 		}

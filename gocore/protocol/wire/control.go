@@ -85,9 +85,11 @@ func DecodeControl(header []byte) (Control, error) {
 
 // EncodeControl returns the header that a frontend sends.
 func EncodeControl(c Control) []byte {
-	info, _ := json.Marshal(streamInfo{Address: c.Address, Subject: c.Subject, Context: c.ID, StreamType: streamResponse})
+	info, _ := json.Marshal(streamInfo{Address: c.Address, Subject: c.Subject, Context: c.ID,
+		StreamType: streamResponse})
 	header, _ := json.Marshal(controlHeader{
-		ID: c.ID, RequestType: "single_in", ResponseType: "many_out", PayloadCodec: [...]string{"json", "msgpack"}[c.Codec],
+		ID: c.ID, RequestType: "single_in", ResponseType: "many_out",
+		PayloadCodec:   [...]string{"json", "msgpack"}[c.Codec],
 		ConnectionInfo: connectionInfo{Transport: transportTCP, Info: string(info)},
 	})
 	return header

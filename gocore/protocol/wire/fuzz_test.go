@@ -9,7 +9,8 @@ import (
 const fuzzLimit = 1 << 16
 
 func FuzzReadFrame(f *testing.F) {
-	data, _ := AppendFrame(nil, Frame{Path: "a/generate", Headers: map[string]string{"k": "v"}, Payload: []byte("body")})
+	data, _ := AppendFrame(nil, Frame{Path: "a/generate", Headers: map[string]string{"k": "v"},
+		Payload: []byte("body")})
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		frame, err := ReadFrame(bytes.NewReader(data), fuzzLimit, nil)
@@ -50,7 +51,8 @@ func FuzzDecodeControl(f *testing.F) {
 func FuzzDecodeRequest(f *testing.F) {
 	most := uint32(7)
 	for _, codec := range []Codec{JSON, MessagePack} {
-		body, _ := EncodeRequest(codec, Request{TokenIDs: []uint32{1, 70000}, StopConditions: StopConditions{MaxTokens: &most}})
+		body, _ := EncodeRequest(codec, Request{TokenIDs: []uint32{1, 70000},
+			StopConditions: StopConditions{MaxTokens: &most}})
 		f.Add(codec == MessagePack, body)
 	}
 	f.Fuzz(func(t *testing.T, packed bool, data []byte) {
@@ -74,7 +76,8 @@ func FuzzDecodeRequest(f *testing.F) {
 
 func FuzzDecodeChunk(f *testing.F) {
 	for _, codec := range []Codec{JSON, MessagePack} {
-		m, _ := DecodeMessage(AppendOutput(nil, codec, Output{TokenIDs: []uint32{5}, Finish: Finish{Reason: FinishEOS}}))
+		m, _ := DecodeMessage(AppendOutput(nil, codec,
+			Output{TokenIDs: []uint32{5}, Finish: Finish{Reason: FinishEOS}}))
 		f.Add(codec == MessagePack, m.Body)
 	}
 	f.Fuzz(func(t *testing.T, packed bool, data []byte) {

@@ -21,7 +21,8 @@ func DecodeMessage(data []byte) (Message, error) {
 	if len(data) < messageStart {
 		return Message{}, fmt.Errorf("a message of %d bytes lacks its lengths", len(data))
 	}
-	header, body, rest := binary.BigEndian.Uint64(data), binary.BigEndian.Uint64(data[8:]), uint64(len(data)-messageStart)
+	header, body, rest := binary.BigEndian.Uint64(data), binary.BigEndian.Uint64(data[8:]),
+		uint64(len(data)-messageStart)
 	if header > rest || body != rest-header {
 		return Message{}, fmt.Errorf("a message with %d + %d bytes came in %d", header, body, rest)
 	}

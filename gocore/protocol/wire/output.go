@@ -19,8 +19,8 @@ type Output struct {
 	Finish   Finish
 	// DisaggregatedParams are what a prefill worker sends to the decode worker through the frontend; "" for nothing.
 	DisaggregatedParams string
-	// Usage is what the request has taken so far; nil if the piece does not say. Workers say it with the first token and
-	// at the end.
+	// Usage is what the request has taken so far; nil if the piece does not say. Workers say it with the first token
+	// and at the end.
 	Usage *Usage
 }
 
@@ -101,7 +101,8 @@ func AppendItem(dst []byte, o Output) []byte {
 		dst = strconv.AppendInt(append(dst, `,"completion_usage":{"prompt_tokens":`...), int64(u.Prompt), 10)
 		dst = strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(u.Completion), 10)
 		dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(u.Prompt+u.Completion), 10)
-		dst = strconv.AppendInt(append(dst, `,"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":`...), int64(u.Cached), 10)
+		dst = strconv.AppendInt(append(dst, `,"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":`...),
+			int64(u.Cached), 10)
 		dst = append(dst, "}}"...)
 	}
 	return append(dst, "}}"...)
@@ -296,7 +297,8 @@ func DecodeChunk(codec Codec, body []byte) (Chunk, error) {
 		return Chunk{}, fmt.Errorf("chunk: %w", err)
 	}
 	c.Output = &Output{
-		TokenIDs: o.TokenIDs, Tokens: o.Tokens, Text: o.Text, Finish: finish, DisaggregatedParams: o.DisaggregatedParams, Usage: o.Usage.usage(),
+		TokenIDs: o.TokenIDs, Tokens: o.Tokens, Text: o.Text, Finish: finish,
+		DisaggregatedParams: o.DisaggregatedParams, Usage: o.Usage.usage(),
 	}
 	return c, nil
 }

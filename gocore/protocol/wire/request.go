@@ -23,7 +23,8 @@ type Request struct {
 	PrefillResult      *PrefillResult `json:"prefill_result,omitempty"`
 	BootstrapInfo      *Bootstrap     `json:"bootstrap_info,omitempty"`
 	RequestTimestampMs *float64       `json:"request_timestamp_ms,omitempty"`
-	CacheSalt          string         `json:"cache_salt,omitempty"` // of our frontend: requests with others find nothing of this one
+	// of our frontend: requests with others find nothing of this one
+	CacheSalt string `json:"cache_salt,omitempty"`
 }
 
 // StopConditions say when the answer ends.

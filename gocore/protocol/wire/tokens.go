@@ -29,7 +29,8 @@ func (t *Tokens) UnmarshalJSON(text []byte) error {
 		item, more, found := bytes.Cut(rest, comma)
 		token, ok := tokenID(bytes.Trim(item, jsonSpace))
 		if !ok {
-			return fmt.Errorf("token_ids: entry %d: got %.20s, want an integer from 0 to %d", len(list), item, uint32(math.MaxUint32))
+			return fmt.Errorf("token_ids: entry %d: got %.20s, want an integer from 0 to %d", len(list), item,
+				uint32(math.MaxUint32))
 		}
 		list = append(list, token)
 		if !found {

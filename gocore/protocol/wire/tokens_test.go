@@ -12,13 +12,16 @@ func TestTokens(t *testing.T) {
 		`[]`: {}, ` [ ] `: {}, `null`: nil, `[0]`: {0}, "[ 1 ,\n2,\t4294967295 ]": {1, 2, 4294967295},
 	} {
 		var got Tokens
-		if err := json.Unmarshal([]byte(text), &got); err != nil || !slices.Equal(got, want) || (got == nil) != (want == nil) {
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !slices.Equal(got, want) ||
+			(got == nil) != (want == nil) {
 			t.Errorf("%s: got %v, %v", text, got, err)
 		}
 	}
 	for text, want := range map[string]string{
-		`{}`: "got {}, want a list", `"x"`: `got "x", want a list`, `[1,-1]`: "entry 1: got -1, want an integer from 0 to 4294967295",
-		`[4294967296]`: "entry 0", `[1.5]`: "entry 0", `[1e3]`: "entry 0", `[[1,2]]`: "entry 0: got [1", `[1,"2"]`: "entry 1", `[null]`: "entry 0",
+		`{}`: "got {}, want a list", `"x"`: `got "x", want a list`,
+		`[1,-1]`:       "entry 1: got -1, want an integer from 0 to 4294967295",
+		`[4294967296]`: "entry 0", `[1.5]`: "entry 0", `[1e3]`: "entry 0", `[[1,2]]`: "entry 0: got [1",
+		`[1,"2"]`: "entry 1", `[null]`: "entry 0",
 	} {
 		var got Tokens
 		if err := json.Unmarshal([]byte(text), &got); err == nil || !strings.Contains(err.Error(), want) {

@@ -38,7 +38,8 @@ func TestCapturedBytes(t *testing.T) {
 		got, want []byte
 	}{
 		{"accepted", AppendAck(nil, Accepted), unhex(t, "00000000")},
-		{"overloaded", AppendAck(nil, Overloaded), append(unhex(t, "00000025"), "Server overloaded: worker at capacity"...)},
+		{"overloaded", AppendAck(nil, Overloaded),
+			append(unhex(t, "00000025"), "Server overloaded: worker at capacity"...)},
 		{"handshake", AppendHandshake(nil, "c8f4ecf5-5355-46e0-82f4-a9262b70a67e"), message(t, "000000000000004b", none,
 			`{"subject":"c8f4ecf5-5355-46e0-82f4-a9262b70a67e","stream_type":"response"}`)},
 		{"prologue", AppendPrologue(nil, ""), message(t, "000000000000000e", none, `{"error":null}`)},
@@ -53,7 +54,8 @@ func TestCapturedBytes(t *testing.T) {
 		{"final", AppendFinal(nil, JSON), message(t, none, "0000000000000017", `{"complete_final":true}`)},
 		{"sentinel", AppendSignal(nil, Sentinel), message(t, "000000000000000a", none, `"sentinel"`)},
 		{"kill", AppendSignal(nil, Kill), message(t, "0000000000000006", none, `"kill"`)},
-		{"final in msgpack", AppendFinal(nil, MessagePack)[messageStart:], unhex(t, "81ae636f6d706c6574655f66696e616cc3")},
+		{"final in msgpack", AppendFinal(nil, MessagePack)[messageStart:],
+			unhex(t, "81ae636f6d706c6574655f66696e616cc3")},
 	}
 	for _, test := range tests {
 		if !bytes.Equal(test.got, test.want) {
@@ -121,8 +123,9 @@ func TestControl(t *testing.T) {
 func TestRequest(t *testing.T) {
 	most, rank := uint32(6), uint32(1)
 	want := Request{
-		Model: "tiny", TokenIDs: []uint32{1, 2, 70000}, StopConditions: StopConditions{MaxTokens: &most, StopTokenIDs: []uint32{9}},
-		Annotations: []string{"output_replay_id:r1"}, Routing: &Routing{DPRank: &rank},
+		Model: "tiny", TokenIDs: []uint32{1, 2, 70000},
+		StopConditions: StopConditions{MaxTokens: &most, StopTokenIDs: []uint32{9}},
+		Annotations:    []string{"output_replay_id:r1"}, Routing: &Routing{DPRank: &rank},
 	}
 	for _, codec := range []Codec{JSON, MessagePack} {
 		body, err := EncodeRequest(codec, want)
@@ -146,7 +149,8 @@ func TestChunks(t *testing.T) {
 		long := strings.Repeat("x", 300)
 		outputs := []Output{
 			{TokenIDs: []uint32{5, 200, 70000}, Tokens: []string{}},
-			{TokenIDs: []uint32{}, Tokens: []string{"a"}, Text: &long, Finish: Finish{Reason: FinishError, Error: long}},
+			{TokenIDs: []uint32{}, Tokens: []string{"a"}, Text: &long,
+				Finish: Finish{Reason: FinishError, Error: long}},
 		}
 		for _, want := range outputs {
 			m, err := DecodeMessage(AppendOutput(nil, codec, want))
@@ -175,7 +179,8 @@ func BenchmarkAppendOutput(b *testing.B) {
 func TestHandoffID(t *testing.T) {
 	id := uuid.MustParse("981915ce-eff2-4b23-a4e6-21f941d1648b")
 	const bootstrap = `"bootstrap_host":"h","bootstrap_port":7,"bootstrap_room":9223372036854775807`
-	text := []byte(`{"token_ids":[],"bootstrap_info":{` + bootstrap + `,"handoff_id":"981915ce-eff2-4b23-a4e6-21f941d1648b"}}`)
+	text := []byte(`{"token_ids":[],"bootstrap_info":{` + bootstrap +
+		`,"handoff_id":"981915ce-eff2-4b23-a4e6-21f941d1648b"}}`)
 	packed, err := msgp.AppendIntf(nil, map[string]any{"token_ids": []any{}, "bootstrap_info": map[string]any{
 		"bootstrap_host": "h", "bootstrap_port": 7, "bootstrap_room": uint64(math.MaxInt64), "handoff_id": id[:],
 	}})
@@ -206,7 +211,8 @@ func TestDisaggregatedParams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := DecodeChunk(codec, m.Body); err != nil || c.Output.DisaggregatedParams != "dummy" || c.Output.TokenIDs[0] != 5 {
+		if c, err := DecodeChunk(codec, m.Body); err != nil || c.Output.DisaggregatedParams != "dummy" ||
+			c.Output.TokenIDs[0] != 5 {
 			t.Errorf("got %+v, %v", c, err)
 		}
 	}
@@ -224,7 +230,8 @@ func TestUsage(t *testing.T) {
 		if err != nil || c.Output.Usage == nil || *c.Output.Usage != said {
 			t.Errorf("got %+v, %v", c.Output, err)
 		}
-		if codec == JSON && !strings.Contains(string(m.Body), `"completion_usage":{"prompt_tokens":40,"completion_tokens":3,"total_tokens":43,"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":36}}`) {
+		if codec == JSON && !strings.Contains(string(m.Body),
+			`"completion_usage":{"prompt_tokens":40,"completion_tokens":3,"total_tokens":43,"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":36}}`) {
 			t.Errorf("got %s", m.Body)
 		}
 	}

@@ -10,9 +10,12 @@ import (
 )
 
 var bucketFields = []strictjson.Field{
-	integer("balance_abs_threshold", 0, 64, "Prompts are spread unevenly only if the tokens sent to two workers differ by more than this."),
-	number("balance_rel_threshold", strictjson.Number{Min: 1}, 1.5, "They are only if one worker was sent more than this times the tokens of another."),
-	number("bucket_adjust_interval_secs", positive, 5, "Seconds between two adjustments of the ranges of lengths to the prompts seen."),
+	integer("balance_abs_threshold", 0, 64,
+		"Prompts are spread unevenly only if the tokens sent to two workers differ by more than this."),
+	number("balance_rel_threshold", strictjson.Number{Min: 1}, 1.5,
+		"They are only if one worker was sent more than this times the tokens of another."),
+	number("bucket_adjust_interval_secs", positive, 5,
+		"Seconds between two adjustments of the ranges of lengths to the prompts seen."),
 }
 
 // bucket sends prompts of about the same length to the same worker, as the prefill policy of that name of SGLang's
@@ -54,7 +57,8 @@ func (b *bucket) choose(v *view, r *router.Request, _ chance) int {
 		return low
 	}
 	place := 0
-	if len(b.upTo) > 0 && b.adjustFor == len(v.workers) { // before the first adjustment all lengths are in the first range
+	// before the first adjustment all lengths are in the first range
+	if len(b.upTo) > 0 && b.adjustFor == len(v.workers) {
 		place, _ = slices.BinarySearch(b.upTo, r.PromptTokens)
 		place = min(place, len(v.workers)-1)
 	}

@@ -10,10 +10,13 @@ import (
 func treeFields(evictionSecs float64) []strictjson.Field {
 	return []strictjson.Field{
 		number("cache_threshold", fraction, 0.3, "A prompt is a hit only if more than this part of it is in the tree."),
-		integer("balance_abs_threshold", 0, 64, "The load is out of balance only if the requests in flight differ by more than this."),
-		number("balance_rel_threshold", strictjson.Number{Min: 1}, 1.5, "It is only if one worker has more than this times the requests of another."),
+		integer("balance_abs_threshold", 0, 64,
+			"The load is out of balance only if the requests in flight differ by more than this."),
+		number("balance_rel_threshold", strictjson.Number{Min: 1}, 1.5,
+			"It is only if one worker has more than this times the requests of another."),
 		number("eviction_interval_secs", positive, evictionSecs, "Seconds between two looks at the size of the tree."),
-		integer("max_tree_size", 1, 67108864, "Tokens that the tree may hold of each worker; the least recently used ends of prompts go first."),
+		integer("max_tree_size", 1, 67108864,
+			"Tokens that the tree may hold of each worker; the least recently used ends of prompts go first."),
 	}
 }
 
@@ -26,14 +29,16 @@ var (
 // vllmFields returns the settings of the tree of vLLM's router.
 func vllmFields() []strictjson.Field {
 	fields := treeFields(120)
-	fields[4].Doc = "What the tree may hold of each worker, where a token counts 8; the least recently used ends of prompts go first."
+	fields[4].Doc = "What the tree may hold of each worker, where a token counts 8; the least recently used ends of " +
+		"prompts go first."
 	return fields
 }
 
 // smgFields returns the settings of Shepherd's tree, whose thresholds mean something else.
 func smgFields() []strictjson.Field {
 	fields := treeFields(60)
-	fields[1].Doc = "A worker is skipped only if it has more requests in flight than the mean by more than this, or by more than max(4, 2 sqrt(mean)) where that is less."
+	fields[1].Doc = "A worker is skipped only if it has more requests in flight than the mean by more than this, or " +
+		"by more than max(4, 2 sqrt(mean)) where that is less."
 	fields[2].Doc = "It is skipped only above this times the mean."
 	return fields[:3] // how its tree is bounded is not known
 }
@@ -53,7 +58,8 @@ type cacheAware struct {
 func newCacheAware(o router.Options) cacheAware {
 	return cacheAware{
 		tree: newTree(), blockSize: o.BlockSize,
-		threshold: o.Settings.Float("cache_threshold"), abs: o.Settings.Int("balance_abs_threshold"), rel: o.Settings.Float("balance_rel_threshold"),
+		threshold: o.Settings.Float("cache_threshold"), abs: o.Settings.Int("balance_abs_threshold"),
+		rel: o.Settings.Float("balance_rel_threshold"),
 	}
 }
 
@@ -104,7 +110,8 @@ func leastOf(v *view, holders []holder) (best int, found bool) {
 		if !v.has(h.worker) {
 			continue
 		}
-		better := v.requests[h.worker] < loadOf(v, best, found) || found && v.requests[h.worker] == v.requests[best] && h.worker < best
+		better := v.requests[h.worker] < loadOf(v, best, found) ||
+			found && v.requests[h.worker] == v.requests[best] && h.worker < best
 		if better {
 			best, found = h.worker, true
 		}
@@ -165,7 +172,8 @@ func (c *vllmCacheAware) choose(v *view, r *router.Request, _ chance) int {
 		return relaxed
 	}
 	matched, holders := c.tree.match(r.Prompt, c.blocks(r))
-	if float64(matched*c.blockSize)/float64(r.PromptTokens) > float64(float32(c.threshold)) { // the threshold alone has 32 bits
+	// the threshold alone has 32 bits
+	if float64(matched*c.blockSize)/float64(r.PromptTokens) > float64(float32(c.threshold)) {
 		if w, found := leastOf(v, holders); found {
 			return w
 		}

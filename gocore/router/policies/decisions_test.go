@@ -196,7 +196,8 @@ func (c *decisionCase) ruleOf(t *testing.T, policy string, workers int) *pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := mode.New(router.Options{Workers: workers, BlockSize: 1, Settings: settings, Rand: rand.New(rand.NewPCG(1, 1))}).(*pool)
+	p := mode.New(router.Options{Workers: workers, BlockSize: 1, Settings: settings,
+		Rand: rand.New(rand.NewPCG(1, 1))}).(*pool)
 	url := func(worker int) string { return "http://127.0.0.1:" + strconv.Itoa(c.Port+worker) }
 	switch r := p.replicas[0].rule.(type) {
 	case *consistentHash:
@@ -208,7 +209,8 @@ func (c *decisionCase) ruleOf(t *testing.T, policy string, workers int) *pool {
 }
 
 // replayed replays a case: each decision is compared with what the rule allows, then the recorded one is carried out.
-func (c *decisionCase) replayed(t *testing.T, p *pool, decisions []int, check func(request int, allowed map[int]float64, taken int)) {
+func (c *decisionCase) replayed(t *testing.T, p *pool, decisions []int,
+	check func(request int, allowed map[int]float64, taken int)) {
 	t.Helper()
 	nowMs, ids := 0.0, characters{}
 	for _, event := range c.Events {
@@ -246,7 +248,8 @@ func (c *decisionCase) replayed(t *testing.T, p *pool, decisions []int, check fu
 			}
 			a.rule = own
 			check(n, allowed, decisions[n])
-			if c.Router == "vllm-router" && c.Prefill > 0 { // a prefill worker is done before the decode worker has the request
+			// a prefill worker is done before the decode worker has the request
+			if c.Router == "vllm-router" && c.Prefill > 0 {
 				if _, err := p.Free(int32(n), nowMs); err != nil {
 					t.Fatal(err)
 				}
@@ -419,7 +422,8 @@ func (v *verdict) beyond(router, label string) string {
 	if len(v.wrong) == 0 || float64(len(v.wrong)) <= math.Ceil(share*float64(v.all)) {
 		return ""
 	}
-	return fmt.Sprintf("%s %s: %d of %d decisions are not allowed, at most a part of %.3g is open: %s", router, label, len(v.wrong), v.all, share, v.wrong[0])
+	return fmt.Sprintf("%s %s: %d of %d decisions are not allowed, at most a part of %.3g is open: %s", router, label,
+		len(v.wrong), v.all, share, v.wrong[0])
 }
 
 // TestBeyond: few decisions of a policy that is not known in full may differ, none of others.
@@ -444,7 +448,8 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-var fresh = flag.String("fresh", "", "judge what real routers did in this file, and print a table; tests/truth/draw_routers.py writes it")
+var fresh = flag.String("fresh", "", "judge what real routers did in this file, and print a table; "+
+	"tests/truth/draw_routers.py writes it")
 
 // TestFreshDecisions judges scripts that were drawn and played just now.
 func TestFreshDecisions(t *testing.T) {
@@ -471,11 +476,13 @@ func TestFreshDecisions(t *testing.T) {
 		for i, wrong := range v.wrong {
 			v.wrong[i] = c.ID + ": " + wrong
 		}
-		sum.cases, sum.all, sum.forced, sum.freedom = sum.cases+1, sum.all+v.all, sum.forced+v.forced, sum.freedom+v.freedom
+		sum.cases, sum.all, sum.forced, sum.freedom = sum.cases+1, sum.all+v.all, sum.forced+v.forced,
+			sum.freedom+v.freedom
 		sum.chiSquare += v.chiSquare
 		sum.wrong = append(sum.wrong, v.wrong...)
 	}
-	fmt.Println("| router | policy | kind | scripts | decisions | forced | not allowed |\n|---|---|---|---|---|---|---|")
+	fmt.Println("| router | policy | kind | scripts | decisions | forced | not allowed " +
+		"|\n|---|---|---|---|---|---|---|")
 	for _, r := range rows {
 		judged := strconv.Itoa(len(r.wrong))
 		switch failing := r.beyond(r.router, r.label); {
@@ -490,9 +497,11 @@ func TestFreshDecisions(t *testing.T) {
 			// Wilson and Hilferty's approximation of what chance exceeds once in 1,000 times.
 			f := float64(r.freedom)
 			if limit := f * math.Pow(1-2/(9*f)+3.09*math.Sqrt(2/(9*f)), 3); r.chiSquare > limit {
-				t.Errorf("%s %s: the frequencies differ from those of the rule: chi-square %v, limit %v", r.router, r.label, r.chiSquare, limit)
+				t.Errorf("%s %s: the frequencies differ from those of the rule: chi-square %v, limit %v", r.router,
+					r.label, r.chiSquare, limit)
 			}
 		}
-		fmt.Printf("| %s | %s | %s | %d | %d | %d | %s |\n", r.router, r.label, r.kind, r.cases, r.all, r.forced, judged)
+		fmt.Printf("| %s | %s | %s | %d | %d | %d | %s |\n", r.router, r.label, r.kind, r.cases, r.all, r.forced,
+			judged)
 	}
 }

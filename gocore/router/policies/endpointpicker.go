@@ -8,17 +8,26 @@ import (
 )
 
 var pickerFields = []strictjson.Field{
-	number("prefix_weight", notNegative, 3, "Weight of the part of the prompt's blocks that a worker has, from 0 to 1."),
-	number("queue_weight", notNegative, 2, "Weight of how short its queue is: 1 for the shortest, 0 for the longest. The queue is the requests whose prompts are not computed yet."),
+	number("prefix_weight", notNegative, 3,
+		"Weight of the part of the prompt's blocks that a worker has, from 0 to 1."),
+	number("queue_weight", notNegative, 2, "Weight of how short its queue is: 1 for the shortest, 0 for the longest. "+
+		"The queue is the requests whose prompts are not computed yet."),
 	number("kv_weight", notNegative, 2, "Weight of the part of its KV cache that is not in use."),
 	number("running_weight", notNegative, 0, "Weight of how few requests it runs, scaled as the queue is."),
-	number("token_load_weight", notNegative, 0, "Weight of 1 less the prompt tokens in flight there, as a part of token_load_limit."),
+	number("token_load_weight", notNegative, 0,
+		"Weight of 1 less the prompt tokens in flight there, as a part of token_load_limit."),
 	number("session_weight", notNegative, 0, "Weight of being the worker of the session's last request."),
-	{Name: "token_load_limit", Type: strictjson.Integer{Min: 1}, Default: 4194304, NotNull: true, Doc: "Prompt tokens in flight at which a worker's token load counts as full."},
-	choice("prefix_from", []string{"sent", "events"}, "How it knows what a worker has: by what was sent there, or by the worker's cache events."),
-	integer("prefix_lru_blocks", 0, 0, "With prefix_from sent, blocks of each worker that it remembers; 0 for as many as the worker has room for."),
-	choice("picker", []string{"max_score", "weighted_random", "random"}, "Who gets the request: the highest score, ties being drawn; anyone, with scores as chances; anyone."),
-	choice("saturation", []string{"off", "shed", "hold"}, "What happens while every worker is saturated: nothing; requests with a priority below 0 are rejected; these are, and others wait, the highest priority first."),
+	{Name: "token_load_limit", Type: strictjson.Integer{Min: 1}, Default: 4194304, NotNull: true,
+		Doc: "Prompt tokens in flight at which a worker's token load counts as full."},
+	choice("prefix_from", []string{"sent", "events"},
+		"How it knows what a worker has: by what was sent there, or by the worker's cache events."),
+	integer("prefix_lru_blocks", 0, 0, "With prefix_from sent, blocks of each worker that it remembers; 0 for as "+
+		"many as the worker has room for."),
+	choice("picker", []string{"max_score", "weighted_random", "random"},
+		"Who gets the request: the highest score, ties being drawn; anyone, with scores as chances; anyone."),
+	choice("saturation", []string{"off", "shed", "hold"},
+		"What happens while every worker is saturated: nothing; requests with a priority below 0 are rejected; these "+
+			"are, and others wait, the highest priority first."),
 	integer("queue_depth_threshold", 1, 5, "A worker is saturated with so many requests in its queue."),
 	number("kv_util_threshold", fraction, 0.8, "It is with that part of its KV cache in use."),
 }
@@ -99,10 +108,12 @@ func newDecider(o router.Options) *endpointPicker {
 	s := o.Settings
 	p := &endpointPicker{
 		blockSize: o.BlockSize, room: max(1, o.Blocks), tokenLimit: float64(s.Int("token_load_limit")),
-		picker: s.Text("picker"), saturation: s.Text("saturation"), queueDepth: int64(s.Int("queue_depth_threshold")), kvUtil: s.Float("kv_util_threshold"),
+		picker: s.Text("picker"), saturation: s.Text("saturation"), queueDepth: int64(s.Int("queue_depth_threshold")),
+		kvUtil: s.Float("kv_util_threshold"),
 		pollMs: s.Float("metrics_interval_ms"), draw: o.Rand, sessions: map[string]int{}, running: map[int32]underWay{},
 	}
-	for i, name := range [scorers]string{"prefix_weight", "queue_weight", "kv_weight", "running_weight", "token_load_weight", "session_weight"} {
+	for i, name := range [scorers]string{"prefix_weight", "queue_weight", "kv_weight", "running_weight",
+		"token_load_weight", "session_weight"} {
 		p.weights[i] = s.Float(name)
 	}
 	if s.Text("prefix_from") == "sent" {
@@ -131,10 +142,12 @@ func (p *endpointPicker) Decide(q *router.Question) (router.Verdict, error) {
 	}
 	next := p.waiting[0]
 	if p.saturated() {
-		if i := slices.IndexFunc(p.waiting, func(w picked) bool { return w.request.Priority < 0 }); i >= 0 && q.Stage != "decode" && p.saturation != "off" {
+		if i := slices.IndexFunc(p.waiting, func(w picked) bool { return w.request.Priority < 0 }); i >= 0 &&
+			q.Stage != "decode" && p.saturation != "off" {
 			shed := p.waiting[i]
 			p.waiting = slices.Delete(p.waiting, i, i+1)
-			return router.Verdict{Decided: true, ID: shed.request.ID, Place: router.Refused, More: len(p.waiting) > 0}, nil
+			return router.Verdict{Decided: true, ID: shed.request.ID, Place: router.Refused, More: len(p.waiting) > 0},
+				nil
 		}
 		if p.saturation == "hold" {
 			return router.Verdict{}, nil
@@ -252,7 +265,8 @@ func (p *endpointPicker) score(r *picked) {
 		matched = p.matched
 		clear(matched)
 		if p.weights[prefixScore] > 0 {
-			p.sent.match(r.request.Prompt, min(blocks, len(r.request.Prompt.Segments)*r.request.Prompt.PerSegment), matched)
+			p.sent.match(r.request.Prompt, min(blocks, len(r.request.Prompt.Segments)*r.request.Prompt.PerSegment),
+				matched)
 		}
 	}
 	home, known := p.sessions[r.request.Session]

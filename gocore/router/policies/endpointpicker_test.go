@@ -19,7 +19,8 @@ func newPicker(t testing.TB, settings string, workers int) *router.Asked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.New(router.Options{Workers: workers, BlockSize: 16, Blocks: 100, Settings: o, Rand: rand.New(rand.NewPCG(3, 4))}).(*router.Asked)
+	return m.New(router.Options{Workers: workers, BlockSize: 16, Blocks: 100, Settings: o,
+		Rand: rand.New(rand.NewPCG(3, 4))}).(*router.Asked)
 }
 
 // blocksFrom returns a prompt of n blocks, of which the first ones are a prefix that other prompts with the same name
@@ -122,7 +123,8 @@ func TestPickerPrefix(t *testing.T) {
 			got[i] = matched[0]
 		}
 		if got != c.want || x.lists[0].blocks > 6 {
-			t.Errorf("after %d blocks from %d: got %v of %d blocks, want %v", c.blocks, c.first, got, x.lists[0].blocks, c.want)
+			t.Errorf("after %d blocks from %d: got %v of %d blocks, want %v", c.blocks, c.first, got, x.lists[0].blocks,
+				c.want)
 		}
 	}
 	x.forget(0)
@@ -152,7 +154,8 @@ func TestPickerEvents(t *testing.T) {
 // TestPickerBalances: queue, running requests and token load each keep a request away from the worker that has one.
 func TestPickerBalances(t *testing.T) {
 	for _, weight := range []string{"queue_weight", "kv_weight", "token_load_weight"} {
-		p := newPicker(t, strings.Replace(`{"prefix_weight":0,"queue_weight":0,"kv_weight":0,"token_load_weight":0}`, `"`+weight+`":0`, `"`+weight+`":1`, 1), 2)
+		p := newPicker(t, strings.Replace(`{"prefix_weight":0,"queue_weight":0,"kv_weight":0,"token_load_weight":0}`,
+			`"`+weight+`":0`, `"`+weight+`":1`, 1), 2)
 		first := sendTo(t, p, 0, blocksFrom(1, 4), 0)
 		if second := sendTo(t, p, 1, blocksFrom(50, 4), 0); first[2:] == second[2:] {
 			t.Errorf("%s: both went to worker %s", weight, first[2:])
@@ -279,7 +282,8 @@ func TestPickerReplicas(t *testing.T) {
 	for _, c := range []struct {
 		settings string
 		same     bool
-	}{{`{"prefix_weight":0,"router_replicas":2}`, true}, {`{"prefix_weight":0,"router_replicas":2,"metrics_interval_ms":10}`, false}} {
+	}{{`{"prefix_weight":0,"router_replicas":2}`, true},
+		{`{"prefix_weight":0,"router_replicas":2,"metrics_interval_ms":10}`, false}} {
 		m, _ := router.FindMode("endpoint_picker")
 		o, err := m.ParseSettings(c.settings)
 		if err != nil {
@@ -287,7 +291,8 @@ func TestPickerReplicas(t *testing.T) {
 		}
 		together := 0
 		for seed := range uint64(40) {
-			p := m.New(router.Options{Workers: 2, BlockSize: 16, Blocks: 100, Settings: o, Rand: rand.New(rand.NewPCG(seed, 4))})
+			p := m.New(router.Options{Workers: 2, BlockSize: 16, Blocks: 100, Settings: o,
+				Rand: rand.New(rand.NewPCG(seed, 4))})
 			first := sendTo(t, p, 1, blocksFrom(1, 4), 1)
 			if ticker := p.(router.Ticker); ticker.NextTickMs() == 10 {
 				if _, err := ticker.Tick(10); err != nil {

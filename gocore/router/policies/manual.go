@@ -7,7 +7,8 @@ import (
 
 var manualFields = []strictjson.Field{
 	choice("assignment_mode", []string{"random", "min_load", "min_group"},
-		"Where a new session goes: anywhere (`\"random\"`), to the worker with the fewest requests in flight (`\"min_load\"`), or to the one "+
+		"Where a new session goes: anywhere (`\"random\"`), to the worker with the fewest requests in flight "+
+			"(`\"min_load\"`), or to the one "+
 			"where the fewest sessions have requests in flight (`\"min_group\"`); ties are drawn."),
 	number("max_idle_secs", positive, 14400, "Seconds without a request after which a session is forgotten."),
 }
@@ -27,7 +28,8 @@ type home struct {
 }
 
 func newManual(o router.Options) rule {
-	return &manual{mode: o.Settings.Text("assignment_mode"), idleMs: 1000 * o.Settings.Float("max_idle_secs"), homes: map[string]home{}}
+	return &manual{mode: o.Settings.Text("assignment_mode"), idleMs: 1000 * o.Settings.Float("max_idle_secs"),
+		homes: map[string]home{}}
 }
 
 func (m *manual) choose(v *view, r *router.Request, draw chance) int {

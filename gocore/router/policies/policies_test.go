@@ -64,15 +64,20 @@ func TestVectors(t *testing.T) {
 		atOnce         bool // each request has ended when the next one comes
 		want           string
 	}{
-		{"sglang_cache_aware", `{"balance_abs_threshold":2,"balance_rel_threshold":1.0}`, same(14), false, "0 0 0 1 2 0 1 2 0 1 2 0 1 2"},
-		{"sglang_cache_aware", `{"balance_abs_threshold":0,"balance_rel_threshold":2.0}`, same(14), false, "0 1 2 0 0 1 2 0 0 1 2 0 0 1"},
-		{"vllm_cache_aware", `{"balance_abs_threshold":2,"balance_rel_threshold":1.0}`, same(14), false, "0 0 0 1 2 1 2 1 2 0 1 2 0 1"},
-		{"vllm_cache_aware", `{"balance_abs_threshold":0,"balance_rel_threshold":2.0}`, same(14), false, "0 1 2 0 1 2 0 1 2 0 1 2 0 1"},
+		{"sglang_cache_aware", `{"balance_abs_threshold":2,"balance_rel_threshold":1.0}`, same(14), false,
+			"0 0 0 1 2 0 1 2 0 1 2 0 1 2"},
+		{"sglang_cache_aware", `{"balance_abs_threshold":0,"balance_rel_threshold":2.0}`, same(14), false,
+			"0 1 2 0 0 1 2 0 0 1 2 0 0 1"},
+		{"vllm_cache_aware", `{"balance_abs_threshold":2,"balance_rel_threshold":1.0}`, same(14), false,
+			"0 0 0 1 2 1 2 1 2 0 1 2 0 1"},
+		{"vllm_cache_aware", `{"balance_abs_threshold":0,"balance_rel_threshold":2.0}`, same(14), false,
+			"0 1 2 0 1 2 0 1 2 0 1 2 0 1"},
 		{"sglang_cache_aware", `{}`, different(6), false, "0 1 2 0 1 2"},
 		{"vllm_cache_aware", `{}`, different(6), false, "0 1 2 0 1 2"},
 		{"sglang_cache_aware", `{}`, different(6), true, "0 0 0 0 0 0"},
 		{"vllm_cache_aware", `{}`, different(6), true, "0 0 0 0 0 0"},
-		{"bucket", `{}`, lengths(10, 100, 500, 1000, 2000, 3000, 4000, 5000, 8000, 20000, 10, 100, 2000, 4000), false, "0 0 1 2 0 1 2 0 1 2 0 0 0 0"},
+		{"bucket", `{}`, lengths(10, 100, 500, 1000, 2000, 3000, 4000, 5000, 8000, 20000, 10, 100, 2000, 4000), false,
+			"0 0 1 2 0 1 2 0 1 2 0 0 0 0"},
 	} {
 		p := newRouter(t, c.mode, c.settings, 3)
 		var got []string
@@ -119,12 +124,14 @@ func TestEviction(t *testing.T) {
 		again int // which text is sent once more before
 		gone  []int
 	}{{-1, []int{0, 1, 2}}, {1, []int{0, 2, 3}}} {
-		p := newRouter(t, "sglang_cache_aware", `{"max_tree_size":450,"cache_threshold":0.6,"balance_abs_threshold":0,"balance_rel_threshold":1.0}`, 2)
+		p := newRouter(t, "sglang_cache_aware",
+			`{"max_tree_size":450,"cache_threshold":0.6,"balance_abs_threshold":0,"balance_rel_threshold":1.0}`, 2)
 		tree := p.replicas[0].rule.(*sglangCacheAware).tree
 		ids := characters{}
 		var prompts []kvcache.Prompt
 		send := func(i int) {
-			prompts = append(prompts, ids.prompt(fmt.Sprintf("%c%s", 'a'+i, strings.Repeat("x", []int{2, 99}[min(i, 1)]))))
+			prompts = append(prompts, ids.prompt(fmt.Sprintf("%c%s", 'a'+i,
+				strings.Repeat("x", []int{2, 99}[min(i, 1)]))))
 			tree.enter(prompts[i], len(prompts[i].Segments), 1)
 		}
 		for i := range 7 {
@@ -168,7 +175,8 @@ func TestBucketAdjusts(t *testing.T) {
 	}{
 		{2, []int{100, 200, 300, 400, 500, 600, 700, 800}, map[int]int{1: 0, 600: 0, 601: 1, 5000: 1}},
 		{2, slices.Repeat([]int{500}, 8), map[int]int{500: 0, 501: 1}},
-		{3, slices.Concat(slices.Repeat([]int{100}, 10), slices.Repeat([]int{1000}, 10), slices.Repeat([]int{3000}, 10)), map[int]int{3000: 0, 3001: 2}},
+		{3, slices.Concat(slices.Repeat([]int{100}, 10), slices.Repeat([]int{1000}, 10),
+			slices.Repeat([]int{3000}, 10)), map[int]int{3000: 0, 3001: 2}},
 	} {
 		p := newRouter(t, "bucket", off, c.workers)
 		for i, n := range c.lengths {
@@ -187,10 +195,12 @@ func TestBucketAdjusts(t *testing.T) {
 // TestRing: the recorded order of keys on the ring of two workers.
 func TestRing(t *testing.T) {
 	p := newRouter(t, "consistent_hash", `{}`, 2)
-	p.replicas[0].rule.(*consistentHash).ring.name = func(w int) string { return fmt.Sprintf("http://127.0.0.1:%d", 41001+w) }
+	p.replicas[0].rule.(*consistentHash).
+		ring.name = func(w int) string { return fmt.Sprintf("http://127.0.0.1:%d", 41001+w) }
 	var got []string
 	for i := range 30 {
-		got = append(got, fmt.Sprint(submit(t, p, router.Request{ID: int32(i), Session: fmt.Sprintf("key-%d", i), PromptTokens: 1}, 0)))
+		got = append(got, fmt.Sprint(submit(t, p,
+			router.Request{ID: int32(i), Session: fmt.Sprintf("key-%d", i), PromptTokens: 1}, 0)))
 	}
 	if got, want := strings.Join(got, " "), "0 0 1 1 1 0 1 1 1 0 1 1 0 0 0 1 0 1 0 1 0 0 1 0 0 1 1 1 0 1"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -229,7 +239,8 @@ func TestPrefixHashOverload(t *testing.T) {
 			t.Fatalf("workers %v", got)
 		}
 	}
-	long := submit(t, newRouter(t, "prefix_hash", `{}`, 4), router.Request{Prompt: characters{}.prompt(strings.Repeat("x", 300) + "y"), PromptTokens: 301}, 0)
+	long := submit(t, newRouter(t, "prefix_hash", `{}`, 4),
+		router.Request{Prompt: characters{}.prompt(strings.Repeat("x", 300) + "y"), PromptTokens: 301}, 0)
 	if long != home {
 		t.Errorf("a prompt that differs after 256 tokens goes to %d, not %d", long, home)
 	}
@@ -292,7 +303,8 @@ func TestWorkersComeAndGo(t *testing.T) {
 					}
 				}
 				text := fmt.Sprintf("%d%s", draw.IntN(4), strings.Repeat("x", draw.IntN(30)))
-				r := router.Request{ID: int32(requests), Prompt: ids.prompt(text), PromptTokens: len(text), Session: fmt.Sprint(draw.IntN(9))}
+				r := router.Request{ID: int32(requests), Prompt: ids.prompt(text), PromptTokens: len(text),
+					Session: fmt.Sprint(draw.IntN(9))}
 				w := submit(t, p, r, float64(100*step))
 				if !slices.Contains(active, w) {
 					t.Fatalf("step %d: worker %d, active are %v", step, w, active)
@@ -390,10 +402,14 @@ func TestTree(t *testing.T) {
 // TestSettings: keys of other modes are refused by name, and values by range.
 func TestSettings(t *testing.T) {
 	for _, c := range []struct{ mode, settings, want string }{
-		{"least_requests", `{"cache_threshold":0.5}`, "cache_threshold: not a setting of router_mode least_requests, but of sglang_cache_aware, smg_cache_aware, vllm_cache_aware; it takes metrics_interval_ms, router_replicas, router_seed"},
+		{"least_requests", `{"cache_threshold":0.5}`,
+			"cache_threshold: not a setting of router_mode least_requests, but of sglang_cache_aware, " +
+				"smg_cache_aware, vllm_cache_aware; it takes metrics_interval_ms, router_replicas, router_seed"},
 		{"smg_cache_aware", `{"max_tree_size":5}`, "max_tree_size: not a setting of router_mode smg_cache_aware"},
-		{"manual", `{"router_temperature":0.5}`, "router_temperature: not a setting of router_mode manual, but of kv_router"},
-		{"manual", `{"assignment_mode":"best"}`, `assignment_mode: got "best", want one of random, min_load, min_group`},
+		{"manual", `{"router_temperature":0.5}`,
+			"router_temperature: not a setting of router_mode manual, but of kv_router"},
+		{"manual", `{"assignment_mode":"best"}`,
+			`assignment_mode: got "best", want one of random, min_load, min_group`},
 		{"sglang_cache_aware", `{"cache_threshold":1.5}`, "cache_threshold: got 1.5, want a finite number from 0 to 1"},
 		{"power_of_two", `{"metrics_interval_ms":0}`, "metrics_interval_ms: got 0, want a finite number > 0"},
 		{"bucket", `{"balance":1}`, `unknown field "balance"`},
@@ -405,8 +421,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// BenchmarkDecision measures the life of a request on 64 workers: prompts of 8,192 tokens in 128 blocks, of which 16 are a
-// system prompt and the next ones a conversation that grows by 8 blocks a turn.
+// BenchmarkDecision measures the life of a request on 64 workers: prompts of 8,192 tokens in 128 blocks, of which 16
+// are a system prompt and the next ones a conversation that grows by 8 blocks a turn.
 func BenchmarkDecision(b *testing.B) {
 	for _, row := range table {
 		b.Run(row.name, func(b *testing.B) {
@@ -415,7 +431,8 @@ func BenchmarkDecision(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p := m.New(router.Options{Workers: 64, BlockSize: 64, Blocks: 16384, Settings: o, Rand: rand.New(rand.NewPCG(3, 4))})
+			p := m.New(router.Options{Workers: 64, BlockSize: 64, Blocks: 16384, Settings: o,
+				Rand: rand.New(rand.NewPCG(3, 4))})
 			const conversations, turns = 1000, 14
 			sessions := make([]string, conversations)
 			prompts := make([]kvcache.Prompt, conversations)
@@ -433,7 +450,8 @@ func BenchmarkDecision(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				turn, c := id/conversations%turns, id*7919%conversations
-				r := router.Request{ID: int32(id % (1 << 30)), Prompt: prompts[c], PromptTokens: 64 * 8 * (3 + turn), Session: sessions[c]}
+				r := router.Request{ID: int32(id % (1 << 30)), Prompt: prompts[c], PromptTokens: 64 * 8 * (3 + turn),
+					Session: sessions[c]}
 				if _, err := p.Submit(r, nowMs); err != nil {
 					b.Fatal(err)
 				}

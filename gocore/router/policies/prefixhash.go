@@ -6,9 +6,12 @@ import (
 )
 
 var prefixFields = []strictjson.Field{
-	integer("prefix_token_count", 1, 256, "Tokens at the beginning of the prompt that make the key, rounded up to whole blocks."),
-	number("prefix_hash_load_factor", positive, 1.25, "The worker of the key is overloaded only above this times the mean of the requests in flight."),
-	number("prefix_hash_balance_abs_threshold", notNegative, 10, "It is overloaded only that many requests above the mean."),
+	integer("prefix_token_count", 1, 256,
+		"Tokens at the beginning of the prompt that make the key, rounded up to whole blocks."),
+	number("prefix_hash_load_factor", positive, 1.25,
+		"The worker of the key is overloaded only above this times the mean of the requests in flight."),
+	number("prefix_hash_balance_abs_threshold", notNegative, 10,
+		"It is overloaded only that many requests above the mean."),
 	integer("virtual_nodes", 1, 150, "Points of each worker on the ring."),
 }
 

@@ -81,7 +81,8 @@ var ringFields = []strictjson.Field{
 	integer("virtual_nodes", 1, 150, "Points of each worker on the ring."),
 	{
 		Name: "bounded_load_factor", Type: strictjson.Number{Min: 1},
-		Doc: "Workers with more requests in flight than this times the mean, the new request included, are skipped: the next point on the " +
+		Doc: "Workers with more requests in flight than this times the mean, the new request included, are skipped: " +
+			"the next point on the " +
 			"ring decides. None: the ring alone decides.",
 	},
 }

@@ -70,7 +70,8 @@ func TestSentIndexRandom(t *testing.T) {
 			x.match(p, blocks, matched)
 			for w := range workers {
 				if want := n.match(p, blocks, w); matched[w] != want {
-					t.Fatalf("seed %d, step %d, worker %d: got %d of %d blocks, want %d", seed, step, w, matched[w], blocks, want)
+					t.Fatalf("seed %d, step %d, worker %d: got %d of %d blocks, want %d", seed, step, w, matched[w],
+						blocks, want)
 				}
 			}
 			switch worker := draw.IntN(workers); {

@@ -78,8 +78,8 @@ type Answer struct {
 	Finish  string // "stop", "length" or another reason of a backend; "" while tokens may follow
 	// StopReason is the stop sequence or the token that has ended the answer, nil for none.
 	StopReason any
-	// Thought is the number of leading tokens that are reasoning, with the two marks. Thinking tells that the second mark
-	// is missing.
+	// Thought is the number of leading tokens that are reasoning, with the two marks. Thinking tells that the second
+	// mark is missing.
 	Thought  int
 	Thinking bool
 	// Calls are those of which the answer consists after the reasoning, none for a text.

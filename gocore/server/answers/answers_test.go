@@ -22,7 +22,8 @@ func decide(t *testing.T, s Source, q Question) Answer {
 	if most := s.AtMost(&q); len(a.Tokens) > most {
 		t.Fatalf("got %d tokens, at most %d were expected", len(a.Tokens), most)
 	}
-	if len(a.Tokens) != len(a.Ends) || a.Visible > len(a.Text) || len(a.Tokens) > 0 && int(a.Ends[len(a.Ends)-1]) != len(a.Text) {
+	if len(a.Tokens) != len(a.Ends) || a.Visible > len(a.Text) ||
+		len(a.Tokens) > 0 && int(a.Ends[len(a.Ends)-1]) != len(a.Text) {
 		t.Fatalf("got %+v", a)
 	}
 	return a
@@ -46,7 +47,8 @@ func TestLengths(t *testing.T) {
 		{"echo", Source{Mode: Echo}, Question{Said: "hello", Most: 100, Limited: true}, 5, "stop"},
 		{"a part of it", Source{Mode: Echo}, Question{Said: "hello", Most: 3, Limited: true}, 3, "length"},
 		{"all of it", Source{Mode: Echo}, Question{Said: "hello", Most: 5, Limited: true}, 5, "stop"},
-		{"again and again", Source{Mode: Echo}, Question{Said: "hello", Most: 12, Limited: true, IgnoreEnd: true}, 12, "length"},
+		{"again and again", Source{Mode: Echo}, Question{Said: "hello", Most: 12, Limited: true, IgnoreEnd: true}, 12,
+			"length"},
 		{"at least, again", Source{Mode: Echo}, Question{Said: "hello", Most: 12, Limited: true, Fewest: 8}, 8, "stop"},
 		{"nothing to echo", Source{Mode: Echo, Standard: 4}, Question{Most: 12}, 4, "stop"},
 	} {
@@ -81,7 +83,8 @@ func TestStops(t *testing.T) {
 	} {
 		c.q.Said, c.q.Most, c.q.Limited = said, 100, true
 		a := decide(t, Source{Mode: Echo}, c.q)
-		if a.Text[:a.Visible] != c.visible || len(a.Tokens) != c.tokens || a.StopReason != c.reason || a.Finish != "stop" {
+		if a.Text[:a.Visible] != c.visible || len(a.Tokens) != c.tokens || a.StopReason != c.reason ||
+			a.Finish != "stop" {
 			t.Errorf("%s: got %q, %d tokens, %v, %s", c.name, a.Text[:a.Visible], len(a.Tokens), a.StopReason, a.Finish)
 		}
 	}
@@ -113,13 +116,16 @@ func TestThought(t *testing.T) {
 	if a.Thought != 5 || a.Text[begins:ends] != "123" || a.Text[speech:] != "56789" {
 		t.Errorf("got %d, %q, %q", a.Thought, a.Text[begins:ends], a.Text[speech:])
 	}
-	stopped := decide(t, s, Question{Said: "01234x6x89", Most: 10, Limited: true, Reasoning: true, Stop: []string{"1", "x"}})
+	stopped := decide(t, s, Question{Said: "01234x6x89", Most: 10, Limited: true, Reasoning: true,
+		Stop: []string{"1", "x"}})
 	if stopped.Text[:stopped.Visible] != "01234" || stopped.StopReason != "x" {
 		t.Errorf("got %q: a stop sequence in the reasoning counts", stopped.Text[:stopped.Visible])
 	}
-	cut := decide(t, s, Question{Said: "0123456789", Most: 10, Limited: true, Reasoning: true, StopTokens: []uint32{'2'}})
+	cut := decide(t, s, Question{Said: "0123456789", Most: 10, Limited: true, Reasoning: true,
+		StopTokens: []uint32{'2'}})
 	if begins, ends, speech := cut.Reasoning(); cut.Text[begins:ends] != "12" || speech != 3 || cut.Thought != 3 {
-		t.Errorf("got %q, %d tokens: a stop token ends the answer inside the reasoning", cut.Text[begins:ends], cut.Thought)
+		t.Errorf("got %q, %d tokens: a stop token ends the answer inside the reasoning", cut.Text[begins:ends],
+			cut.Thought)
 	}
 }
 
@@ -149,10 +155,13 @@ func TestRecording(t *testing.T) {
 	if !slices.IsSorted(r.prompts) {
 		t.Errorf("got %q", r.prompts)
 	}
-	for _, bad := range []string{"", "{", `{"prompt": "x"}`, `{"response": "x"}`, `{"prompt": "x", "response": ""}`, `{"prompt": 1, "response": "x"}`,
+	for _, bad := range []string{"", "{", `{"prompt": "x"}`, `{"response": "x"}`, `{"prompt": "x", "response": ""}`,
+		`{"prompt": 1, "response": "x"}`,
 		`{"prompt": "x", "response": "y"}` + "\n" + `{"prompt": "x", "response": "z"}`,
-		`{"prompt": "x", "response": "y", "tool_calls": [{"name": "f", "arguments": {}}]}`, `{"prompt": "x", "tool_calls": []}`,
-		`{"prompt": "x", "tool_calls": [{"name": "f", "arguments": []}]}`, `{"prompt": "x", "tool_calls": [{"arguments": {}}]}`,
+		`{"prompt": "x", "response": "y", "tool_calls": [{"name": "f", "arguments": {}}]}`,
+		`{"prompt": "x", "tool_calls": []}`,
+		`{"prompt": "x", "tool_calls": [{"name": "f", "arguments": []}]}`,
+		`{"prompt": "x", "tool_calls": [{"arguments": {}}]}`,
 		`{"prompt": "x", "tool_calls": [{"name": "f", "arguments": "{"}]}`} {
 		if _, err := ReadRecording(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s is accepted", bad)
@@ -178,15 +187,18 @@ func TestForms(t *testing.T) {
 		{"by itself", Source{Standard: 30}, Question{Most: 100}, 30, 0, "stop"},
 		{"at least", Source{Standard: 16}, Question{Most: 100, Fewest: 40}, 40, 0, "stop"},
 		{"cut off", Source{Standard: 16}, Question{Most: 5, Limited: true}, 5, 0, "length"},
-		{"reasoning", Source{Standard: 16, Thinking: 0.5}, Question{Most: 50, Limited: true, Reasoning: true}, 50, 25, "stop"},
+		{"reasoning", Source{Standard: 16, Thinking: 0.5}, Question{Most: 50, Limited: true, Reasoning: true}, 50, 25,
+			"stop"},
 		{"echo", Source{Mode: Echo, Standard: 30}, Question{Said: "hello", Most: 100}, 30, 0, "stop"},
 	} {
 		c.q.Form = form
 		a := decide(t, c.source, c.q)
 		if len(a.Tokens) != c.tokens || a.Thought != c.thought || a.Finish != c.finish {
-			t.Errorf("%s: got %d tokens, %d of them reasoning, %s: %q", c.name, len(a.Tokens), a.Thought, a.Finish, a.Text)
+			t.Errorf("%s: got %d tokens, %d of them reasoning, %s: %q", c.name, len(a.Tokens), a.Thought, a.Finish,
+				a.Text)
 		}
-		if said := a.Text[a.End(a.Thought):]; !strings.HasPrefix(said, `{"a"`) || c.finish == "stop" && !strings.HasSuffix(said, `"}`) {
+		if said := a.Text[a.End(a.Thought):]; !strings.HasPrefix(said, `{"a"`) ||
+			c.finish == "stop" && !strings.HasSuffix(said, `"}`) {
 			t.Errorf("%s: got %s", c.name, said)
 		}
 	}

@@ -61,9 +61,12 @@ func TestArrivingIsDecided(t *testing.T) {
 			whole = whole.Repeat(q.Fewest)
 		}
 		a := arrive(t, &q, nil, whole.Tokens, "stop", rng)
-		shown := strings.TrimSuffix(a.Text[:a.Visible], "\uFFFD") // of a character that is cut, which a decided answer leaves out
-		if !slices.Equal(a.Tokens, want.Tokens) || shown != want.Text[:want.Visible] || a.Finish != want.Finish || a.StopReason != want.StopReason {
-			t.Fatalf("%+v: got %q of %d tokens, %s, %v, want %q of %d tokens, %s, %v", q, shown, len(a.Tokens), a.Finish, a.StopReason,
+		// of a character that is cut, which a decided answer leaves out
+		shown := strings.TrimSuffix(a.Text[:a.Visible], "\uFFFD")
+		if !slices.Equal(a.Tokens, want.Tokens) || shown != want.Text[:want.Visible] || a.Finish != want.Finish ||
+			a.StopReason != want.StopReason {
+			t.Fatalf("%+v: got %q of %d tokens, %s, %v, want %q of %d tokens, %s, %v", q, shown, len(a.Tokens),
+				a.Finish, a.StopReason,
 				want.Text[:want.Visible], len(want.Tokens), want.Finish, want.StopReason)
 		}
 	}
@@ -91,7 +94,8 @@ func TestArrivingReasoning(t *testing.T) {
 		for i := range ids {
 			ids[i] = uint32(c.said[i])
 		}
-		a := arrive(t, &Question{Most: 100, Reasoning: true, Stop: c.stop, StopTokens: []uint32{'!'}}, marks, ids, "stop", rng)
+		a := arrive(t, &Question{Most: 100, Reasoning: true, Stop: c.stop, StopTokens: []uint32{'!'}}, marks, ids,
+			"stop", rng)
 		begins, ends, speech := a.Reasoning()
 		if a.Text[begins:ends] != c.reasoning || a.Text[speech:a.Visible] != c.speech || a.Thought != c.thought {
 			t.Errorf("%q: got %q and %q, %d tokens", c.said, a.Text[begins:ends], a.Text[speech:a.Visible], a.Thought)
@@ -111,8 +115,10 @@ func TestArrivingEnds(t *testing.T) {
 		finish string
 	}{
 		{"by itself", Question{Most: 9, EndTokens: []uint32{7}}, []uint32{'a', 7, 'b'}, "a", 2, "stop"},
-		{"too early", Question{Most: 9, Fewest: 3, EndTokens: []uint32{7}}, []uint32{'a', 7, 'b', 7}, "a\ab", 4, "stop"},
-		{"ignored", Question{Most: 9, IgnoreEnd: true, EndTokens: []uint32{7}}, []uint32{'a', 7, 'b'}, "a\ab", 3, "content_filter"},
+		{"too early", Question{Most: 9, Fewest: 3, EndTokens: []uint32{7}}, []uint32{'a', 7, 'b', 7}, "a\ab", 4,
+			"stop"},
+		{"ignored", Question{Most: 9, IgnoreEnd: true, EndTokens: []uint32{7}}, []uint32{'a', 7, 'b'}, "a\ab", 3,
+			"content_filter"},
 		{"too many", Question{Most: 2}, []uint32{'a', 'b', 'c'}, "ab", 2, "length"},
 		{"none", Question{Most: 2}, nil, "", 0, "content_filter"},
 		{"held back", Question{Most: 9, Stop: []string{"bcd"}}, []uint32{'a', 'b', 'c'}, "abc", 3, "content_filter"},

@@ -39,9 +39,11 @@ type wording struct{ open, between, close, name, arguments, after string }
 // vLLM makes models write a list if they must call something, and the arguments alone of a function that is named.
 // Otherwise it is up to the model: this is what Hermes and Qwen write.
 var (
-	listWording  = wording{open: "[", between: ", ", close: "]", name: `{"name": `, arguments: `, "parameters": `, after: "}"}
+	listWording = wording{open: "[", between: ", ", close: "]", name: `{"name": `, arguments: `, "parameters": `,
+		after: "}"}
 	aloneWording = wording{}
-	tagWording   = wording{between: "\n", name: "<tool_call>\n{\"name\": ", arguments: `, "arguments": `, after: "}\n</tool_call>"}
+	tagWording   = wording{between: "\n", name: "<tool_call>\n{\"name\": ", arguments: `, "arguments": `,
+		after: "}\n</tool_call>"}
 )
 
 // maxWording is at least the number of bytes that a model writes around a call.

@@ -67,7 +67,8 @@ const shapeTries = 6
 
 // shape makes up a text in the form of the question, of n tokens as far as the form allows that. whole is false for the
 // beginning of a text that has more tokens than the question allows.
-func (s *Source) shape(ctx context.Context, q *Question, seed uint64, n int) (best tokens.Spoken, whole bool, err error) {
+func (s *Source) shape(ctx context.Context, q *Question, seed uint64, n int) (best tokens.Spoken, whole bool,
+	err error) {
 	size := n // in bytes
 	for try := range shapeTries {
 		text, complete, err := q.Form.Text(seed, size)
@@ -105,7 +106,8 @@ func closer(got, other, n int) bool {
 
 // join returns one text after another.
 func join(a, b tokens.Spoken) tokens.Spoken {
-	joined := tokens.Spoken{Tokens: slices.Concat(a.Tokens, b.Tokens), Text: a.Text + b.Text, Ends: slices.Concat(a.Ends, b.Ends)}
+	joined := tokens.Spoken{Tokens: slices.Concat(a.Tokens, b.Tokens), Text: a.Text + b.Text,
+		Ends: slices.Concat(a.Ends, b.Ends)}
 	for i := len(a.Ends); i < len(joined.Ends); i++ {
 		joined.Ends[i] += int32(len(a.Text))
 	}

@@ -56,8 +56,10 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 		}
 		answer, size := recordedAnswer{Calls: row.Calls}, 0
 		for i, call := range row.Calls {
-			if call.Name == "" || !jsontext.Value(call.Arguments).IsValid() || jsontext.Value(call.Arguments).Kind() != '{' {
-				return nil, fmt.Errorf("line %d: tool_calls: call %d: want name, and arguments that are an object", n, i)
+			if call.Name == "" || !jsontext.Value(call.Arguments).IsValid() ||
+				jsontext.Value(call.Arguments).Kind() != '{' {
+				return nil, fmt.Errorf("line %d: tool_calls: call %d: want name, and arguments that are an object", n,
+					i)
 			}
 			size += len(call.Name) + len(call.Arguments) + maxWording
 		}

@@ -18,8 +18,8 @@ import (
 
 // Backend makes answers. It may be used from several goroutines.
 type Backend interface {
-	// Submit begins a call and does not wait for its answer. An error means that no worker takes it; the call is then not
-	// used any more.
+	// Submit begins a call and does not wait for its answer. An error means that no worker takes it; the call is then
+	// not used any more.
 	Submit(*Call) error
 	// Waiting is the number of calls that no worker has begun, for the limit on the queue.
 	Waiting() int
@@ -36,8 +36,8 @@ type Worker struct {
 	Name string
 	// Waiting requests have no token yet, Running ones have.
 	Waiting, Running int
-	// LookedUp are the tokens of prompts whose computation has ended, Reused those of them that were in the cache, as far
-	// as that is known.
+	// LookedUp are the tokens of prompts whose computation has ended, Reused those of them that were in the cache, as
+	// far as that is known.
 	LookedUp, Reused int
 }
 
@@ -55,8 +55,8 @@ type Request struct {
 	StopTokens []uint32
 	IgnoreEnd  bool
 	Priority   int64
-	// Session and Tenant are for routers, "" for none. DeadlineMs is how long after its arrival the first token should be
-	// there, 0 for none.
+	// Session and Tenant are for routers, "" for none. DeadlineMs is how long after its arrival the first token should
+	// be there, 0 for none.
 	Session, Tenant string
 	DeadlineMs      float64
 }

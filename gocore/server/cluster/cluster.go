@@ -288,7 +288,8 @@ func (c inside) Prompt(id engine.RequestID) engine.Request {
 func (c inside) ForRouter(asked engine.Request) router.Request {
 	r := c.requests[asked.ID]
 	routed := router.Request{
-		ID: int32(asked.ID), Prompt: c.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant,
+		ID: int32(asked.ID), Prompt: c.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority,
+		Session: r.Session, Tenant: r.Tenant,
 	}
 	if r.DeadlineMs > 0 {
 		routed.DeadlineMs = r.sinceMs + r.DeadlineMs

@@ -26,10 +26,11 @@ func asking(prompt, output int, imported bool, r *record) *Request {
 	return &Request{Keys: Keys(tokens, 16, ""), PromptTokens: prompt, OutputTokens: output, Sink: r, Imported: imported}
 }
 
-// TestImportedPrompt: a prompt that comes from elsewhere takes its transfer in place of its computation, beside which other
-// requests are served.
+// TestImportedPrompt: a prompt that comes from elsewhere takes its transfer in place of its computation, beside which
+// other requests are served.
 func TestImportedPrompt(t *testing.T) {
-	for _, arguments := range []string{`{"block_size":16}`, `{"engine_type":"sglang","block_size":16}`, `{"engine_type":"trtllm","block_size":16}`} {
+	for _, arguments := range []string{`{"block_size":16}`, `{"engine_type":"sglang","block_size":16}`,
+		`{"engine_type":"trtllm","block_size":16}`} {
 		var local, imported, second record
 		c := importing(t, arguments)
 		step := func(atMs float64, r *Request) {

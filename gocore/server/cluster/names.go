@@ -32,7 +32,8 @@ func Keys(tokens []uint32, blockSize int, salt string) []Key {
 	return keys
 }
 
-// cachesOf returns the empty caches of a worker: one for each group of layers, and one for what it has below the device.
+// cachesOf returns the empty caches of a worker: one for each group of layers, and one for what it has below the
+// device.
 func cachesOf(args engineargs.Args) []naming.Cache {
 	caches := make([]naming.Cache, 1+args.LayerGroups().Beside+1)
 	for group := range caches {
@@ -41,7 +42,8 @@ func cachesOf(args engineargs.Args) []naming.Cache {
 	return caches
 }
 
-// apply follows the cache events of a worker, in each group of layers and below the device. Blocks that only one request can have are not named.
+// apply follows the cache events of a worker, in each group of layers and below the device. Blocks that only one
+// request can have are not named.
 func (c *Cluster) apply(cached []naming.Cache, events []kvcache.Event) {
 	below := len(cached) - 1
 	for _, e := range events {
@@ -64,7 +66,8 @@ func (c *Cluster) apply(cached []naming.Cache, events []kvcache.Event) {
 	}
 }
 
-// Empty empties the caches of all workers that have nothing to do, in device and host memory, and returns how many have.
+// Empty empties the caches of all workers that have nothing to do, in device and host memory, and returns how many
+// have.
 func (c *Cluster) Empty() (busy int) {
 	for k, p := range c.fleet.Pools() {
 		for i := range p.Len() {

@@ -31,9 +31,12 @@ type deployment struct {
 var deployments = []deployment{
 	{name: "one worker", aggregated: `{"block_size":16,"num_gpu_blocks":600,"max_num_batched_tokens":512}`, workers: 1},
 	{name: "in turn", aggregated: `{"block_size":16,"num_gpu_blocks":300,"max_num_seqs":8}`, workers: 3},
-	{name: "kv", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true, config: `{}`},
-	{name: "kv, queueing", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":4}`, workers: 2, kv: true, config: `{"router_queue_threshold":0.1}`},
-	{name: "sglang", aggregated: `{"engine_type":"sglang","block_size":1,"num_gpu_blocks":8000}`, workers: 2, kv: true, config: `{}`},
+	{name: "kv", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true,
+		config: `{}`},
+	{name: "kv, queueing", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":4}`, workers: 2, kv: true,
+		config: `{"router_queue_threshold":0.1}`},
+	{name: "sglang", aggregated: `{"engine_type":"sglang","block_size":1,"num_gpu_blocks":8000}`, workers: 2, kv: true,
+		config: `{}`},
 	{name: "trtllm", aggregated: `{"engine_type":"trtllm","block_size":16,"num_gpu_blocks":500}`, workers: 2},
 	{
 		name: "two pools", prefill: `{"worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
@@ -41,19 +44,26 @@ var deployments = []deployment{
 	},
 	{
 		name: "two pools, kv", prefill: `{"worker_type":"prefill","block_size":16,"num_gpu_blocks":400,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
-		decode: `{"worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 3, decoders: 2, kv: true, config: `{}`,
+		decode: `{"worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 3, decoders: 2, kv: true,
+		config: `{}`,
 	},
 	{
 		name: "two pools, sglang", prefill: `{"engine_type":"sglang","worker_type":"prefill","block_size":1,"num_gpu_blocks":9000}`,
-		decode: `{"engine_type":"sglang","worker_type":"decode","block_size":1,"num_gpu_blocks":9000}`, workers: 2, decoders: 2,
+		decode: `{"engine_type":"sglang","worker_type":"decode","block_size":1,"num_gpu_blocks":9000}`, workers: 2,
+		decoders: 2,
 	},
-	{name: "kv, late", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true, config: `{}`, lagMs: 40},
-	{name: "vllm", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 3, kv: true, config: `{}`},
+	{name: "kv, late", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true,
+		config: `{}`, lagMs: 40},
+	{name: "vllm", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`,
+		workers: 3, kv: true, config: `{}`},
 	{name: "vllm, host", everyMs: 90, aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted + `}}`, workers: 2},
-	{name: "vllm, host, chunks", everyMs: 90, aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted + `,"blocks_per_chunk":3}}`, workers: 2},
+	{name: "vllm, host, chunks", everyMs: 90,
+		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted +
+			`,"blocks_per_chunk":3}}`, workers: 2},
 	{
 		name: "vllm, host, kv", everyMs: 90, workers: 2, kv: true, config: `{}`, lagMs: 5,
-		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted + `,"offload_prompt_only":false}}`,
+		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted +
+			`,"offload_prompt_only":false}}`,
 	},
 	{
 		name: "sglang, host", everyMs: 90, workers: 2,
@@ -79,12 +89,14 @@ var deployments = []deployment{
 	},
 	{
 		name: "two pools, vllm", prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
-		decode: `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 2, decoders: 2,
+		decode: `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 2,
+		decoders: 2,
 	},
 	{
 		name:    "two pools, vllm, kv",
 		prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":300,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
-		decode:  `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":200}`, workers: 3, decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,
+		decode:  `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":200}`, workers: 3,
+		decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,
 	},
 }
 
@@ -130,7 +142,8 @@ func (d *deployment) pools(t *testing.T) (c Config) {
 	add := func(text string, workers int) {
 		args := parsed(t, text)
 		c.Pools = append(c.Pools, Pool{
-			Args: args, Workers: workers, Router: d.routers(t, args), Setup: func(int) engine.Setup { return engine.Setup{Role: args.Role} },
+			Args: args, Workers: workers, Router: d.routers(t, args),
+			Setup: func(int) engine.Setup { return engine.Setup{Role: args.Role} },
 		})
 	}
 	if d.aggregated != "" {
@@ -147,10 +160,12 @@ func (d *deployment) pools(t *testing.T) (c Config) {
 // replayed runs the workload offline, and returns the times of the first and the last token of each request.
 func (d *deployment) replayed(t *testing.T, w *workload.Workload) (first, last []float64) {
 	c := d.pools(t)
-	cfg := replay.Config{Args: c.Pools[0].Args, Workers: d.workers, Router: c.Pools[0].Router, Workload: w, MaxSimTimeMs: math.Inf(1), KVEventLagMs: d.lagMs}
+	cfg := replay.Config{Args: c.Pools[0].Args, Workers: d.workers, Router: c.Pools[0].Router, Workload: w,
+		MaxSimTimeMs: math.Inf(1), KVEventLagMs: d.lagMs}
 	if d.aggregated == "" {
 		cfg.Disagg = &replay.DisaggConfig{
-			Prefill: c.Pools[0].Args, Decode: c.Pools[1].Args, PrefillWorkers: d.workers, DecodeWorkers: d.decoders, Transfer: c.Transfer,
+			Prefill: c.Pools[0].Args, Decode: c.Pools[1].Args, PrefillWorkers: d.workers, DecodeWorkers: d.decoders,
+			Transfer:      c.Transfer,
 			PrefillRouter: c.Pools[0].Router, DecodeRouter: c.Pools[1].Router,
 		}
 	}
@@ -193,7 +208,8 @@ func (r *record) Ended(reason string, _ float64) {
 func (d *deployment) conversations(t *testing.T, blockSize int) *workload.Workload {
 	t.Helper()
 	w, err := workload.Synthetic(workload.SyntheticSpec{
-		InputTokens: 700, OutputTokens: 40, RequestCount: 120, TurnsPerSession: 1, ArrivalIntervalMs: cmp.Or(d.everyMs, 7.37), SharedPrefixRatio: 0.5, NumPrefixGroups: 6,
+		InputTokens: 700, OutputTokens: 40, RequestCount: 120, TurnsPerSession: 1,
+		ArrivalIntervalMs: cmp.Or(d.everyMs, 7.37), SharedPrefixRatio: 0.5, NumPrefixGroups: 6,
 		EngineBlockSize: blockSize,
 	})
 	if err == nil {
@@ -233,15 +249,18 @@ func TestEqualsReplay(t *testing.T) {
 				if !ok {
 					t.Fatal("no request is due")
 				}
-				if err := c.Step(atMs, []*Request{requestOf(driver.Turn(turn), blockSize, &records[turn])}, nil); err != nil {
+				if err := c.Step(atMs, []*Request{requestOf(driver.Turn(turn), blockSize, &records[turn])},
+					nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			drain(t, c)
 			for i := range records {
 				r := &records[i]
-				if r.reason != "" || r.ended != 1 || r.first != first[i] || r.last != last[i] || r.tokens != w.Turns[i].OutputTokens {
-					t.Fatalf("request %d: got %+v, want first %v, last %v, %d tokens", i, *r, first[i], last[i], w.Turns[i].OutputTokens)
+				if r.reason != "" || r.ended != 1 || r.first != first[i] || r.last != last[i] ||
+					r.tokens != w.Turns[i].OutputTokens {
+					t.Fatalf("request %d: got %+v, want first %v, last %v, %d tokens", i, *r, first[i], last[i],
+						w.Turns[i].OutputTokens)
 				}
 			}
 			checkEmpty(t, c)
@@ -263,7 +282,8 @@ func drain(t *testing.T, c *Cluster) {
 	}
 }
 
-// checkEmpty checks that nothing is held when all requests are over, and that only cached blocks have names. It empties the caches.
+// checkEmpty checks that nothing is held when all requests are over, and that only cached blocks have names. It empties
+// the caches.
 func checkEmpty(t *testing.T, c *Cluster) {
 	t.Helper()
 	for k := range c.workers {
@@ -364,7 +384,8 @@ func TestEmpty(t *testing.T) {
 				drain(t, c)
 				return r
 			}
-			for range 2 * (d.workers*max(1, config.Pools[0].Args.Ranks) + d.decoders) { // each worker, and each of its ranks, has it then
+			// each worker, and each of its ranks, has it then
+			for range 2 * (d.workers*max(1, config.Pools[0].Args.Ranks) + d.decoders) {
 				send(false)
 			}
 			if r := send(false); r.reused == 0 {

@@ -91,7 +91,8 @@ func (e *expression) Text(seed uint64, size int) (text string, whole bool, err e
 
 // best makes texts until one of them conforms and has its size, or the one of those that conform that comes closest to
 // it.
-func best(seed uint64, size int, begin func(*maker) *piece, check func(string) error) (text string, whole bool, err error) {
+func best(seed uint64, size int, begin func(*maker) *piece, check func(string) error) (text string, whole bool,
+	err error) {
 	found := false
 	for try := range uint64(tries) {
 		if text != "" && !found && try < tries/2 { // it was too long

@@ -29,9 +29,11 @@ var schemas = []struct {
 	{`{"type": "object", "properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "b": {"enum": ["x", "y"]}}, "required": ["b"]}`, false},
 	{`{"$defs": {"node": {"type": "object", "properties": {"value": {"type": "string"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["value", "next"], "additionalProperties": false}}, "$ref": "#/$defs/node"}`, true},
 	{`{"$defs": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}, "right": {"$ref": "#/$defs/tree"}}, "additionalProperties": false}}, "$ref": "#/$defs/tree"}`, false},
-	{`{"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false, "minItems": 2}`, true},
+	{`{"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false, "minItems": 2}`,
+		true},
 	{`{"$schema": "http://json-schema.org/draft-07/schema#", "type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": {"type": "boolean"}, "minItems": 3}`, true},
-	{`{"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 6}, "uniqueItems": true, "minItems": 5}`, false},
+	{`{"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 6}, "uniqueItems": true, "minItems": 5}`,
+		false},
 	{`{"type": "array", "contains": {"const": 7}, "minContains": 2, "items": {"type": "integer"}}`, false},
 	{`{"type": "string", "pattern": "^[A-Z]{2}-\\d{4}$"}`, false},
 	{`{"type": "string", "pattern": "^\\+?[0-9 ]+$", "minLength": 9, "maxLength": 15}`, false},
@@ -161,9 +163,11 @@ func TestLarge(t *testing.T) {
 
 func TestRegex(t *testing.T) {
 	for pattern, grows := range map[string]bool{
-		`[a-z]+`: true, `\d{3}-\d{4}`: false, `(yes|no)`: false, `^https?://[^/\s]+/$`: true, `(?i)hello( world)*`: true,
-		`\w+@\w+\.com`: true, `.*`: true, `(\d{1,3}\.){3}\d{1,3}`: false, `[^a-z]`: false, `\p{Greek}{2,}`: true, `a?b*c{2,5}`: true,
-		`\bword\b`: false, `((a*)*)*x`: true, `[\x{1F600}-\x{1F64F}]{3}`: false, `\s+`: true, `[]-^]+`: true,
+		`[a-z]+`: true, `\d{3}-\d{4}`: false, `(yes|no)`: false, `^https?://[^/\s]+/$`: true,
+		`(?i)hello( world)*`: true,
+		`\w+@\w+\.com`:       true, `.*`: true, `(\d{1,3}\.){3}\d{1,3}`: false, `[^a-z]`: false, `\p{Greek}{2,}`: true,
+		`a?b*c{2,5}`: true,
+		`\bword\b`:   false, `((a*)*)*x`: true, `[\x{1F600}-\x{1F64F}]{3}`: false, `\s+`: true, `[]-^]+`: true,
 	} {
 		form, err := Regex(pattern)
 		if err != nil {

@@ -424,7 +424,8 @@ func (m *instances) force(slot *piece, all []*jsonschema.Schema, p *piece, depth
 func (m *instances) entryName(all, named []*jsonschema.Schema, depth int) string {
 	if len(named) > 0 {
 		var name string
-		if json.Unmarshal([]byte(m.detached(func(own *instances) *piece { return own.value(named, depth+1) }, 0)), &name) != nil {
+		if json.Unmarshal([]byte(m.detached(func(own *instances) *piece { return own.value(named, depth+1) }, 0)),
+			&name) != nil {
 			return ""
 		}
 		return name
@@ -609,7 +610,8 @@ func (m *instances) formatted(format string) (text string, known bool) {
 		return "https://example.com/" + word() + "/" + word(), true
 	case "uuid":
 		a, b := m.rng.Uint64(), m.rng.Uint64()
-		return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|b>>48&0x3fff, b&0xffffffffffff), true
+		return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|b>>48&0x3fff,
+			b&0xffffffffffff), true
 	case "json-pointer":
 		return "/" + word() + "/" + strconv.Itoa(n(10)), true
 	case "relative-json-pointer":

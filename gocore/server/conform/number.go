@@ -59,7 +59,8 @@ func (m *instances) number(all []*jsonschema.Schema, integer bool) *piece {
 		}
 	}
 	if first.Cmp(last) > 0 {
-		return m.fail("no number is a multiple of %s from %s to %s", step.RatString(), low.RatString(), high.RatString())
+		return m.fail("no number is a multiple of %s from %s to %s", step.RatString(), low.RatString(),
+			high.RatString())
 	}
 	n := last.Sub(last, first)
 	if n.IsInt64() && n.Int64() < 1<<62 {

@@ -91,8 +91,10 @@ func checkNumbers(text []byte) error {
 		}
 		if token.Kind() == '0' {
 			size, err := strconv.ParseFloat(token.String(), 64)
-			if size = math.Abs(size); err != nil || len(token.String()) > 400 || size > 1e300 || size > 0 && size < 1e-300 {
-				return fmt.Errorf("got the number %.40s, want one that a double-precision number can hold", token.String())
+			if size = math.Abs(size); err != nil || len(token.String()) > 400 || size > 1e300 ||
+				size > 0 && size < 1e-300 {
+				return fmt.Errorf("got the number %.40s, want one that a double-precision number can hold",
+					token.String())
 			}
 		}
 	}
@@ -186,7 +188,8 @@ func (s *schema) measure() {
 
 // parts returns the schemas of which instances of a schema may be made.
 func parts(s *jsonschema.Schema) []*jsonschema.Schema {
-	list := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Items2020, s.Contains, s.If, s.Then, s.Else, s.PropertyNames})
+	list := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems,
+		[]*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Items2020, s.Contains, s.If, s.Then, s.Else, s.PropertyNames})
 	if s.DynamicRef != nil {
 		list = append(list, s.DynamicRef.Ref)
 	}
@@ -312,11 +315,14 @@ func kindsOf(all []*jsonschema.Schema) []string {
 	}
 	for _, s := range all {
 		switch {
-		case s.Properties != nil || s.Required != nil || s.AdditionalProperties != nil || s.MinProperties != nil || s.PatternProperties != nil || s.PropertyNames != nil:
+		case s.Properties != nil || s.Required != nil || s.AdditionalProperties != nil || s.MinProperties != nil ||
+			s.PatternProperties != nil || s.PropertyNames != nil:
 			return []string{"object"}
-		case s.Items != nil || s.Items2020 != nil || s.PrefixItems != nil || s.MinItems != nil || s.MaxItems != nil || s.Contains != nil || s.UniqueItems:
+		case s.Items != nil || s.Items2020 != nil || s.PrefixItems != nil || s.MinItems != nil || s.MaxItems != nil ||
+			s.Contains != nil || s.UniqueItems:
 			return []string{"array"}
-		case s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil:
+		case s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil ||
+			s.MultipleOf != nil:
 			return []string{"number"}
 		}
 	}

@@ -59,8 +59,8 @@ type command struct {
 	at     time.Duration
 }
 
-// Start runs a cluster. failed is called once, from the goroutine, if the cluster cannot go on. record is a recording of what
-// comes in, which Close ends; nil for none.
+// Start runs a cluster. failed is called once, from the goroutine, if the cluster cannot go on. record is a recording
+// of what comes in, which Close ends; nil for none.
 func Start(c *cluster.Cluster, record *Recorder, log *slog.Logger, failed func(error)) *Deployment {
 	d := &Deployment{
 		cluster: c, record: record, log: log, failed: failed, started: time.Now(), wake: make(chan struct{}, 1),

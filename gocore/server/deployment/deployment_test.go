@@ -27,7 +27,8 @@ func newCluster(t *testing.T, text string, model timing.Model) *cluster.Cluster 
 
 func newCall(prompt, output int) (*Call, chan struct{}) {
 	wake := make(chan struct{}, 1)
-	return NewCall(cluster.Request{PromptTokens: prompt, OutputTokens: output, Keys: cluster.Keys(make([]uint32, prompt), 16, "")}, wake), wake
+	return NewCall(cluster.Request{PromptTokens: prompt, OutputTokens: output,
+		Keys: cluster.Keys(make([]uint32, prompt), 16, "")}, wake), wake
 }
 
 // end waits for the end of a call.
@@ -63,8 +64,10 @@ func TestTokensAreNotEarly(t *testing.T) {
 			if f := end(t, c, wake, 5); f != nil {
 				t.Error(f.Reason)
 			}
-			if now := time.Now(); now.Before(c.DueAt()) || c.DueAt().Before(c.AdmittedAt()) || c.AdmittedAt().Before(c.SubmittedAt) {
-				t.Errorf("submitted at %v, admitted at %v, due at %v, now %v", c.SubmittedAt, c.AdmittedAt(), c.DueAt(), now)
+			if now := time.Now(); now.Before(c.DueAt()) || c.DueAt().Before(c.AdmittedAt()) ||
+				c.AdmittedAt().Before(c.SubmittedAt) {
+				t.Errorf("submitted at %v, admitted at %v, due at %v, now %v", c.SubmittedAt, c.AdmittedAt(), c.DueAt(),
+					now)
 			}
 		})
 	}
@@ -78,7 +81,8 @@ func TestTokensAreNotEarly(t *testing.T) {
 
 // TestClose: calls that are left fail, and so do later ones.
 func TestClose(t *testing.T) {
-	d := Start(newCluster(t, strings.Replace(arguments, "}", `,"speedup_ratio":0.001}`, 1), nil), nil, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	d := Start(newCluster(t, strings.Replace(arguments, "}", `,"speedup_ratio":0.001}`, 1), nil), nil,
+		slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	c, wake := newCall(100, 5)
 	d.Submit(c)
 	d.Close()
@@ -118,7 +122,8 @@ func (m *brokenModel) Err() error {
 // TestEngineFails: when durations cannot be determined, all calls fail and the process learns of it.
 func TestEngineFails(t *testing.T) {
 	failed := make(chan error, 1)
-	d := Start(newCluster(t, arguments, &brokenModel{}), nil, slog.New(slog.DiscardHandler), func(err error) { failed <- err })
+	d := Start(newCluster(t, arguments, &brokenModel{}), nil, slog.New(slog.DiscardHandler),
+		func(err error) { failed <- err })
 	c, wake := newCall(100, 50)
 	d.Submit(c)
 	if f := end(t, c, wake, 50); f == nil || !f.Shutdown || !strings.Contains(f.Reason, "no such shape") {

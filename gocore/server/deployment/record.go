@@ -51,7 +51,8 @@ const rowsAhead = 4096
 // NewRecorder writes rows with blocks of the given length in tokens to a file, which Close closes.
 func NewRecorder(to io.WriteCloser, blockSize int, log *slog.Logger) *Recorder {
 	r := &Recorder{
-		blockSize: blockSize, log: log, rows: make(chan []byte, rowsAhead), done: make(chan struct{}), numbers: map[cluster.Key]uint32{}, of: map[*Call]*row{},
+		blockSize: blockSize, log: log, rows: make(chan []byte, rowsAhead), done: make(chan struct{}),
+		numbers: map[cluster.Key]uint32{}, of: map[*Call]*row{},
 	}
 	go guard.Func(func() { r.write(to) })()
 	return r

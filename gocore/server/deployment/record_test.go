@@ -63,14 +63,16 @@ func rowsOf(t *testing.T, text string) (rows []recorded) {
 // TestRecording: rows come in the order of arrival; equal blocks have equal numbers, also those of answers.
 func TestRecording(t *testing.T) {
 	var to file
-	d := Start(newCluster(t, arguments, nil), NewRecorder(&to, 16, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	d := Start(newCluster(t, arguments, nil), NewRecorder(&to, 16, slog.New(slog.DiscardHandler)),
+		slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	tokens := make([]uint32, 60)
 	for i := range tokens {
 		tokens[i] = uint32(i)
 	}
 	ask := func(id string, prompt, output int) (*Call, chan struct{}) {
 		wake := make(chan struct{}, 1)
-		c := NewCall(cluster.Request{PromptTokens: prompt, OutputTokens: output, Keys: cluster.Keys(tokens[:prompt+output], 16, "")}, wake)
+		c := NewCall(cluster.Request{PromptTokens: prompt, OutputTokens: output,
+			Keys: cluster.Keys(tokens[:prompt+output], 16, "")}, wake)
 		c.Label = Label{ID: id, Session: "s"}
 		if !d.Submit(c) {
 			t.Fatal("refused")
@@ -85,11 +87,13 @@ func TestRecording(t *testing.T) {
 	end(t, again, wake, 2)
 	d.Close()
 	rows := rowsOf(t, to.String())
-	if len(rows) != 3 || rows[0].Request != "first" || rows[1].Request != "second" || rows[2].Request != "third" || !to.closed {
+	if len(rows) != 3 || rows[0].Request != "first" || rows[1].Request != "second" || rows[2].Request != "third" ||
+		!to.closed {
 		t.Fatalf("got %s", to.String())
 	}
 	first, third := rows[0], rows[2]
-	if first.Input != 40 || first.Output != 10 || first.Session != "s" || first.Outcome != "completed" || first.TTFT <= 0 || len(first.Hashes) != 3 || len(first.Tokens) != 10 {
+	if first.Input != 40 || first.Output != 10 || first.Session != "s" || first.Outcome != "completed" ||
+		first.TTFT <= 0 || len(first.Hashes) != 3 || len(first.Tokens) != 10 {
 		t.Errorf("got %+v", first)
 	}
 	if first.Tokens[7] != first.Hashes[2] || first.Tokens[8] == first.Hashes[2] || first.Tokens[8] != first.Tokens[9] {
@@ -113,7 +117,8 @@ func TestRecording(t *testing.T) {
 func TestRecordingOfTheGivenUp(t *testing.T) {
 	var to file
 	slowly := strings.Replace(arguments, "}", `,"speedup_ratio":0.01}`, 1)
-	d := Start(newCluster(t, slowly, nil), NewRecorder(&to, 16, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	d := Start(newCluster(t, slowly, nil), NewRecorder(&to, 16, slog.New(slog.DiscardHandler)),
+		slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	given, _ := newCall(100, 50)
 	open, _ := newCall(100, 50)
 	large, wake := newCall(16*300, 5)
@@ -143,7 +148,8 @@ func TestRecordingOfTheGivenUp(t *testing.T) {
 func TestRecordingFails(t *testing.T) {
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	d := Start(newCluster(t, arguments, nil), NewRecorder(&file{fails: errors.New("no space left")}, 16, log), log, func(err error) { t.Error(err) })
+	d := Start(newCluster(t, arguments, nil), NewRecorder(&file{fails: errors.New("no space left")}, 16, log), log,
+		func(err error) { t.Error(err) })
 	for range 10 {
 		c, wake := newCall(100, 2)
 		if !d.Submit(c) {
@@ -152,7 +158,8 @@ func TestRecordingFails(t *testing.T) {
 		end(t, c, wake, 2)
 	}
 	d.Close()
-	if n := strings.Count(said.String(), "the recording is incomplete"); n != 1 || !strings.Contains(said.String(), "no space left") {
+	if n := strings.Count(said.String(), "the recording is incomplete"); n != 1 ||
+		!strings.Contains(said.String(), "no space left") {
 		t.Errorf("got %s", said.String())
 	}
 }

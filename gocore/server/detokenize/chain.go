@@ -105,7 +105,8 @@ func (s *settings) stage() (func() stage, error) {
 		c := ctc{pad: or(s.Pad, "<pad>"), delimiter: or(s.Delimiter, "|"), cleanup: s.Cleanup == nil || *s.Cleanup}
 		return func() stage { one := c; return &one }, nil
 	default:
-		return nil, errors.New("this type is not known, want ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip, WordPiece, BPEDecoder, CTC or Sequence")
+		return nil, errors.New("this type is not known, want ByteLevel, ByteFallback, Fuse, Metaspace, Replace, " +
+			"Strip, WordPiece, BPEDecoder, CTC or Sequence")
 	}
 }
 

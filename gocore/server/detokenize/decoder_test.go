@@ -25,7 +25,8 @@ var chains = []string{
 }
 
 // parts are names of tokens that meet the rules of these decoders.
-var parts = []string{"a", "b", "▁", "aab", "<0xE4>", "<0xBD>", "<0xA0>", "<0x41>", "ä", "½", "ł", "Ġ", "##a", " .", "a</w>", "<pad>", "|", " ", "", "漢", "<s>"}
+var parts = []string{"a", "b", "▁", "aab", "<0xE4>", "<0xBD>", "<0xA0>", "<0x41>", "ä", "½", "ł", "Ġ", "##a", " .",
+	"a</w>", "<pad>", "|", " ", "", "漢", "<s>"}
 
 func withDecoder(tb testing.TB, chain string) *Vocabulary {
 	tb.Helper()
@@ -73,7 +74,8 @@ func FuzzPieces(f *testing.F) {
 // FuzzFiles: no file makes the program fail, and the text of one that is accepted is valid.
 func FuzzFiles(f *testing.F) {
 	for _, chain := range chains {
-		f.Add([]byte(`{"added_tokens":[{"id":9,"content":"x"}],"decoder":` + chain + `,"model":{"vocab":{"▁a":0,"<0xE4>":3}}}`))
+		f.Add([]byte(`{"added_tokens":[{"id":9,"content":"x"}],"decoder":` + chain +
+			`,"model":{"vocab":{"▁a":0,"<0xE4>":3}}}`))
 	}
 	f.Add([]byte(`{"model":{"vocab":[["a",-1.5],["b"]]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -105,12 +107,14 @@ func TestRefused(t *testing.T) {
 		chain(`{"type":"Replace","pattern":{"Regex":" +"},"content":" "}`):       "decoder: Replace: pattern: want a String",
 		chain(`{"type":"Replace","pattern":{"String":""},"content":" "}`):        "decoder: Replace: pattern: want a String",
 		chain(`{"type":"Strip","content":"ab","start":1,"stop":0}`):              `decoder: Strip: content: got "ab", want one character`,
-		chain(`{"type":"Strip","content":" ","start":-1,"stop":0}`):              "decoder: Strip: start, stop: want integers >= 0",
+		chain(`{"type":"Strip","content":" ","start":-1,"stop":0}`): "decoder: Strip: start, stop: want " +
+			"integers >= 0",
 		chain(`{"type":"Metaspace","replacement":"","prepend_scheme":"always"}`): `decoder: Metaspace: replacement: got "", want one character`,
 		chain(`{"type":"Sequence","decoders":["Fuse"]}`):                         "decoder: decoders: want objects",
 		chain(`17`): "decoder",
 	} {
-		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
@@ -128,9 +132,11 @@ func TestWhatIsHeldBack(t *testing.T) {
 		tokens []string
 		want   []string // after each token, and at the end
 	}{
-		{llama, []string{"▁", "a", "<0xE4>", "<0xBD>", "<0xA0>", "b", "<0x41>"}, []string{"", "a", "", "", "", "你b", "", "A"}},
+		{llama, []string{"▁", "a", "<0xE4>", "<0xBD>", "<0xA0>", "b", "<0x41>"},
+			[]string{"", "a", "", "", "", "你b", "", "A"}},
 		{llama, []string{"<0xE4>", "<s>", "<0xBD>", "a"}, []string{"", "", "", "\uFFFD\uFFFDa", ""}},
-		{withDecoder(t, chains[1]), []string{"ä", "½", "ł", "ä", "Ġ", "ä"}, []string{"", "", "你", "", "\uFFFD ", "", "\uFFFD"}},
+		{withDecoder(t, chains[1]), []string{"ä", "½", "ł", "ä", "Ġ", "ä"},
+			[]string{"", "", "你", "", "\uFFFD ", "", "\uFFFD"}},
 		{words, []string{"a</w>", "b"}, []string{"", "a ", "b"}},
 	} {
 		d := c.v.Decoder(false)
@@ -189,8 +195,10 @@ func TestStrip(t *testing.T) {
 		start, stop int
 		want        string
 	}{
-		{"aaab", 0, 2, "aaab"}, {"aaab", 1, 1, "aab"}, {"aaab", 2, 2, "ab"}, {"baaaa", 0, 2, "baa"}, {"baaaa", 1, 1, "baaa"}, {"ba", 0, 2, "b"}, {"ba", 2, 2, "b"},
-		{"aaaa", 0, 1, "aaa"}, {"aaaa", 1, 1, "aa"}, {"aaaa", 2, 2, ""}, {"abaa", 1, 1, "ba"}, {"abaa", 2, 2, "b"}, {"aa", 0, 2, ""}, {"xaaxaa", 0, 2, "xaax"},
+		{"aaab", 0, 2, "aaab"}, {"aaab", 1, 1, "aab"}, {"aaab", 2, 2, "ab"}, {"baaaa", 0, 2, "baa"},
+		{"baaaa", 1, 1, "baaa"}, {"ba", 0, 2, "b"}, {"ba", 2, 2, "b"},
+		{"aaaa", 0, 1, "aaa"}, {"aaaa", 1, 1, "aa"}, {"aaaa", 2, 2, ""}, {"abaa", 1, 1, "ba"}, {"abaa", 2, 2, "b"},
+		{"aa", 0, 2, ""}, {"xaaxaa", 0, 2, "xaax"},
 	} {
 		var text sink
 		s := strip{mark: 'a', start: c.start, stop: c.stop}

@@ -125,7 +125,8 @@ func compare(v *Vocabulary, ids []uint32, special bool, want string, rng *rand.R
 	oneByOne.WriteString(one.Close())
 	inPieces.WriteString(some.Close())
 	if oneByOne.String() != want || inPieces.String() != want {
-		return fmt.Errorf("%v: got %q one by one, %q in pieces, want %q", ids, oneByOne.String(), inPieces.String(), want)
+		return fmt.Errorf("%v: got %q one by one, %q in pieces, want %q", ids, oneByOne.String(), inPieces.String(),
+			want)
 	}
 	return nil
 }

@@ -61,7 +61,8 @@ func (w *wordPiece) end() {
 // artifacts are what word tokenizers leave of punctuation and of English contractions, in the order in which they are
 // taken away.
 var artifacts = []string{
-	" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't", "n't", " 'm", "'m", " do not", " don't", " 's", "'s", " 've", "'ve", " 're", "'re",
+	" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't", "n't", " 'm", "'m", " do not", " don't", " 's",
+	"'s", " 've", "'ve", " 're", "'re",
 }
 
 func clean(text string) string {

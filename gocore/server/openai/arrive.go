@@ -48,7 +48,8 @@ func (g *generation) ask(ctx context.Context, c *choice, r *sampling, q *questio
 	answer := answers.Arrive(a, func() tokens.Decoder { return m.Tokenizer.Decoder(q.tokens, special) }, m.Marks)
 	h := hintsOf(ctx)
 	call := backend.NewCall(backend.Request{
-		Adapter: g.target.adapter.name, Prompt: q.tokens, CacheSalt: r.CacheSalt, Most: a.Most, Limited: a.Limited, Fewest: a.Fewest,
+		Adapter: g.target.adapter.name, Prompt: q.tokens, CacheSalt: r.CacheSalt, Most: a.Most, Limited: a.Limited,
+		Fewest:     a.Fewest,
 		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Priority: r.Priority,
 		Session: h.session, Tenant: h.tenant, DeadlineMs: h.deadlineMs,
 	}, g.wake)

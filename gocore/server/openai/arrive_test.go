@@ -38,7 +38,8 @@ func frontend(t *testing.T, play func(*backend.Call)) string {
 	s := &script{play: play}
 	_, url := start(t, fast, func(c *Config) {
 		c.Registry = prometheus.NewRegistry()
-		m := &Model{Name: "m", MaxLength: 4096, Tokenizer: tokens.Bytes{}, Backend: s, EndTokens: []uint32{257}, Marks: &answers.Marks{Begin: 1, End: 2}}
+		m := &Model{Name: "m", MaxLength: 4096, Tokenizer: tokens.Bytes{}, Backend: s, EndTokens: []uint32{257},
+			Marks: &answers.Marks{Begin: 1, End: 2}}
 		c.Models = []*Model{m}
 	})
 	t.Cleanup(s.calls.Wait)
@@ -93,23 +94,32 @@ func TestBackendAnswers(t *testing.T) {
 		finish           string
 		completion       int
 	}{
-		{"text", "completions", `"prompt":"Hi","max_tokens":50`, func(c *backend.Call) { say(c, "Grüße"); c.Arrived(nil, "stop") }, []string{"Grüße"}, "", "stop", 7},
-		{"all at once", "completions", `"prompt":"Hi","max_tokens":3`, func(c *backend.Call) { c.Arrived([]uint32{'a', 'b', 'c'}, "length") }, []string{"abc"}, "", "length", 3},
-		{"no tokens", "completions", `"prompt":"Hi"`, func(c *backend.Call) { c.Arrived(nil, "content_filter") }, []string{""}, "", "content_filter", 0},
-		{"no tokens in a chat", "chat/completions", `"messages":[{"role":"user","content":"Hi"}]`, func(c *backend.Call) { c.Arrived(nil, "stop") }, []string{""}, "", "stop", 0},
-		{"echo", "completions", `"prompt":"Hi","echo":true`, func(c *backend.Call) { say(c, "!"); c.Arrived(nil, "stop") }, []string{"Hi!"}, "", "stop", 1},
+		{"text", "completions", `"prompt":"Hi","max_tokens":50`,
+			func(c *backend.Call) { say(c, "Grüße"); c.Arrived(nil, "stop") }, []string{"Grüße"}, "", "stop", 7},
+		{"all at once", "completions", `"prompt":"Hi","max_tokens":3`,
+			func(c *backend.Call) { c.Arrived([]uint32{'a', 'b', 'c'}, "length") }, []string{"abc"}, "", "length", 3},
+		{"no tokens", "completions", `"prompt":"Hi"`, func(c *backend.Call) { c.Arrived(nil, "content_filter") },
+			[]string{""}, "", "content_filter", 0},
+		{"no tokens in a chat", "chat/completions", `"messages":[{"role":"user","content":"Hi"}]`,
+			func(c *backend.Call) { c.Arrived(nil, "stop") }, []string{""}, "", "stop", 0},
+		{"echo", "completions", `"prompt":"Hi","echo":true`,
+			func(c *backend.Call) { say(c, "!"); c.Arrived(nil, "stop") }, []string{"Hi!"}, "", "stop", 1},
 		{
 			"stop sequence", "completions", `"prompt":"Hi","stop":["cd"],"max_tokens":50`,
 			func(c *backend.Call) { say(c, "abcacdef"); <-c.Context().Done() }, []string{"abca"}, "", "stop", 6,
 		},
-		{"end token", "completions", `"prompt":"Hi","max_tokens":50`, func(c *backend.Call) { say(c, "ab"); c.Arrived([]uint32{257}, "stop") }, []string{"ab"}, "", "stop", 3},
+		{"end token", "completions", `"prompt":"Hi","max_tokens":50`,
+			func(c *backend.Call) { say(c, "ab"); c.Arrived([]uint32{257}, "stop") }, []string{"ab"}, "", "stop", 3},
 		{
-			"end token ignored", "completions", `"prompt":"Hi","max_tokens":3,"ignore_eos":true,"skip_special_tokens":false`,
-			func(c *backend.Call) { say(c, "ab"); c.Arrived([]uint32{257}, "length") }, []string{"ab<|end_of_text|>"}, "", "length", 3,
+			"end token ignored", "completions",
+			`"prompt":"Hi","max_tokens":3,"ignore_eos":true,"skip_special_tokens":false`,
+			func(c *backend.Call) { say(c, "ab"); c.Arrived([]uint32{257}, "length") }, []string{"ab<|end_of_text|>"},
+			"", "length", 3,
 		},
 		{
 			"several", "completions", `"prompt":["Hi","Ho"],"n":2`,
-			func(c *backend.Call) { say(c, c.Request.ID[len(c.Request.ID)-1:]); c.Arrived(nil, "stop") }, []string{"0", "1", "2", "3"}, "", "stop", 4,
+			func(c *backend.Call) { say(c, c.Request.ID[len(c.Request.ID)-1:]); c.Arrived(nil, "stop") },
+			[]string{"0", "1", "2", "3"}, "", "stop", 4,
 		},
 		{
 			"reasoning", "chat/completions", `"messages":[{"role":"user","content":"Hi"}]`,
@@ -118,7 +128,8 @@ func TestBackendAnswers(t *testing.T) {
 	} {
 		url := frontend(t, c.play) + "/v1/" + c.path
 		whole := post(t, url, `{"model":"m",`+c.body+`}`).json(t)
-		streamed := events(t, post(t, url, `{"model":"m","stream":true,"stream_options":{"include_usage":true},`+c.body+`}`))
+		streamed := events(t, post(t, url,
+			`{"model":"m","stream":true,"stream_options":{"include_usage":true},`+c.body+`}`))
 		for form, parts := range map[string][]map[string]any{"whole": {whole}, "streamed": streamed} {
 			got := tell(parts)
 			for i, want := range c.texts {
@@ -135,7 +146,8 @@ func TestBackendAnswers(t *testing.T) {
 
 // TestBackendResponses: /v1/responses shows what a backend sends.
 func TestBackendResponses(t *testing.T) {
-	url := frontend(t, func(c *backend.Call) { c.Admitted(5); say(c, "hello"); c.Arrived(nil, "stop") }) + "/v1/responses"
+	url := frontend(t, func(c *backend.Call) { c.Admitted(5); say(c, "hello"); c.Arrived(nil, "stop") }) +
+		"/v1/responses"
 	got := post(t, url, `{"model":"m","input":"Hi"}`).text
 	for _, want := range []string{`"text":"hello"`, `"status":"completed"`, `"cached_tokens":5`} {
 		if !strings.Contains(got, want) {
@@ -143,7 +155,8 @@ func TestBackendResponses(t *testing.T) {
 		}
 	}
 	got = post(t, url, `{"model":"m","input":"Hi","stream":true}`).text
-	for _, want := range []string{`"type":"response.output_text.done"`, `"text":"hello"`, `"type":"response.completed"`} {
+	for _, want := range []string{`"type":"response.output_text.done"`, `"text":"hello"`,
+		`"type":"response.completed"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -155,10 +168,12 @@ func TestBackendFails(t *testing.T) {
 	body := `{"model":"m","prompt":"Hi","stream":%v}`
 	lost := func(c *backend.Call) { c.Fail(deployment.Failure{Reason: "the worker has gone", Shutdown: true}) }
 	for _, stream := range []bool{false, true} {
-		if got := post(t, frontend(t, lost)+"/v1/completions", fmt.Sprintf(body, stream)); got.status != 503 || !strings.Contains(got.text, "has gone") {
+		if got := post(t, frontend(t, lost)+"/v1/completions", fmt.Sprintf(body, stream)); got.status != 503 ||
+			!strings.Contains(got.text, "has gone") {
 			t.Errorf("got %d %s", got.status, got.text)
 		}
-		if got := post(t, frontend(t, nil)+"/v1/completions", fmt.Sprintf(body, stream)); got.status != 503 || !strings.Contains(got.text, "no worker") {
+		if got := post(t, frontend(t, nil)+"/v1/completions", fmt.Sprintf(body, stream)); got.status != 503 ||
+			!strings.Contains(got.text, "no worker") {
 			t.Errorf("got %d %s", got.status, got.text)
 		}
 	}
@@ -178,7 +193,8 @@ func TestBackendFails(t *testing.T) {
 	for lines.Scan() {
 		rest += lines.Text() + "\n"
 	}
-	if !strings.Contains(rest, "has gone") || !strings.Contains(rest, "service_unavailable") || !strings.HasSuffix(rest, "data: [DONE]\n\n") {
+	if !strings.Contains(rest, "has gone") || !strings.Contains(rest, "service_unavailable") ||
+		!strings.HasSuffix(rest, "data: [DONE]\n\n") {
 		t.Errorf("got %s", rest)
 	}
 }

@@ -60,7 +60,8 @@ func (s *Server) bodyText(w http.ResponseWriter, r *http.Request) ([]byte, error
 	case errors.Is(err, errNoRoom):
 		return nil, errNoRoom
 	case err != nil && !time.Now().Before(deadline):
-		return nil, &problem{status: http.StatusRequestTimeout, kind: "invalid_request_error", message: "the body took too long"}
+		return nil, &problem{status: http.StatusRequestTimeout, kind: "invalid_request_error",
+			message: "the body took too long"}
 	case err != nil:
 		return nil, badRequest("", "the body cannot be read: %s", err)
 	}

@@ -133,7 +133,8 @@ func TestStuckReader(t *testing.T) {
 func TestConnectionIsUsedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *Server, client *http.Client) {
 		for range 3 {
-			if got := send(t, client, http.MethodPost, "/v1/completions", `{"prompt":"x","stream":true}`); got.status != 200 {
+			if got := send(t, client, http.MethodPost, "/v1/completions",
+				`{"prompt":"x","stream":true}`); got.status != 200 {
 				t.Fatalf("got %d", got.status)
 			}
 			time.Sleep(2 * writeTimeout) // past the deadline

@@ -24,7 +24,8 @@ func (a *Address) pair() (tls.Certificate, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(a.Certificate, a.Key)
 	if err != nil {
-		return pair, fmt.Errorf("tls_cert, tls_key: got %q, %q, want a certificate chain and its private key in PEM format: %w", a.Certificate, a.Key, err)
+		return pair, fmt.Errorf("tls_cert, tls_key: got %q, %q, want a certificate chain and its private key in PEM "+
+			"format: %w", a.Certificate, a.Key, err)
 	}
 	return pair, nil
 }
@@ -43,9 +44,11 @@ func selfSigned(listen string, now time.Time) (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	c := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "dynosim"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "dynosim"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(certificateLife),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		DNSNames:              []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	if name, err := os.Hostname(); err == nil {
 		c.DNSNames = append(c.DNSNames, name)

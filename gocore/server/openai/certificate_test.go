@@ -23,7 +23,8 @@ func TestSelfSigned(t *testing.T) {
 	if _, err := http.Get(url); err == nil {
 		t.Error("a certificate that nobody vouches for is trusted")
 	}
-	conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // to see the certificate
+	//nolint:gosec // to see the certificate
+	conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func TestSelfSigned(t *testing.T) {
 	_ = conn.Close()
 	trusted := x509.NewCertPool()
 	trusted.AddCert(certificate)
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, DisableKeepAlives: true}}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted},
+		DisableKeepAlives: true}}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, host := range []string{"127.0.0.1", "localhost"} {
 		response, err := client.Get("https://" + net.JoinHostPort(host, port) + "/health")

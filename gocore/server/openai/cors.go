@@ -72,7 +72,8 @@ func (c *CORS) preflight(w http.ResponseWriter, r *http.Request, allowed bool, m
 		list := slices.Concat(safeHeaders, c.Headers)
 		headers = strings.Join(list, ", ")
 		for name := range strings.SplitSeq(wanted, ",") {
-			if name = strings.TrimSpace(name); name != "" && !slices.ContainsFunc(list, func(known string) bool { return strings.EqualFold(known, name) }) {
+			if name = strings.TrimSpace(name); name != "" &&
+				!slices.ContainsFunc(list, func(known string) bool { return strings.EqualFold(known, name) }) {
 				wrong = append(wrong, "headers")
 				break
 			}

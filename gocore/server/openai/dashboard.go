@@ -25,7 +25,8 @@ var (
 	sharedScript string
 )
 
-// dashboardPage shows the state of the server in a browser. It asks for dashboard/state, whatever path the server is behind.
+// dashboardPage shows the state of the server in a browser. It asks for dashboard/state, whatever path the server is
+// behind.
 var dashboardPage = strings.NewReplacer("@@STYLE@@", sharedStyle, "@@SCRIPT@@", sharedScript).Replace(pageFrame)
 
 // keptRequests is how many of the last requests the page shows figures of.
@@ -87,7 +88,8 @@ func (g *generation) shown(now time.Time) shownRequest {
 	c := g.choices[0]
 	usage := g.usageOf()
 	n := shownRequest{
-		ID: g.id, Model: g.modelName(), Prompt: g.prompt, Cached: usage.PromptTokensDetails.CachedTokens, Output: usage.CompletionTokens, Outcome: "failed",
+		ID: g.id, Model: g.modelName(), Prompt: g.prompt, Cached: usage.PromptTokensDetails.CachedTokens,
+		Output: usage.CompletionTokens, Outcome: "failed",
 	}
 	if c.over {
 		n.Outcome = c.answer.Finish
@@ -139,7 +141,8 @@ func (m *Model) states() (list []WorkerState) {
 	for i, w := range watched.Workers() {
 		list = append(list, WorkerState{
 			called: w.Name, Number: i,
-			Load: cluster.Load{Waiting: w.Waiting, Running: w.Running, Counts: cluster.Counts{LookedUp: w.LookedUp, Reused: w.Reused}},
+			Load: cluster.Load{Waiting: w.Waiting, Running: w.Running,
+				Counts: cluster.Counts{LookedUp: w.LookedUp, Reused: w.Reused}},
 		})
 	}
 	return list
@@ -229,7 +232,8 @@ func (s *Server) dashboard(w http.ResponseWriter, r *http.Request) error {
 			if all.add(l); len(workers) == listedWorkers {
 				continue
 			}
-			w := shownWorker{Model: m.Name, Name: l.Name(), Running: l.Running, Waiting: l.Waiting, Limit: l.Limit, LookedUp: l.LookedUp, Reused: l.Reused}
+			w := shownWorker{Model: m.Name, Name: l.Name(), Running: l.Running, Waiting: l.Waiting, Limit: l.Limit,
+				LookedUp: l.LookedUp, Reused: l.Reused}
 			if !m.elsewhere() {
 				usage, rate := l.Usage(), l.Rate
 				w.Usage, w.Rate, w.Preemptions = &usage, &rate, &l.Preemptions
@@ -242,8 +246,10 @@ func (s *Server) dashboard(w http.ResponseWriter, r *http.Request) error {
 	defer s.board.mu.Unlock()
 	list, last := s.board.after(after)
 	return respond(w, map[string]any{
-		"status": s.status(), "version": s.config.Version, "uptime_s": int(now.Sub(s.started).Seconds()), "in_flight": s.answering.Load(),
-		"models": models, "workers": workers, "all_workers": all, "requests": list, "last": last, "answers": last, "errors": s.board.errors,
+		"status": s.status(), "version": s.config.Version, "uptime_s": int(now.Sub(s.started).Seconds()),
+		"in_flight": s.answering.Load(),
+		"models":    models, "workers": workers, "all_workers": all, "requests": list, "last": last, "answers": last,
+		"errors":       s.board.errors,
 		"tokens_per_s": s.board.perSecond(now),
 	})
 }
@@ -259,7 +265,8 @@ func (s *Server) root(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", fmt.Sprint(len(dashboardPage)))
 	h.Set("Cache-Control", "no-cache")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "+
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "+
+		"connect-src 'self'; img-src data:; "+
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	w.WriteHeader(http.StatusOK)
 	_, _ = io.WriteString(w, dashboardPage)

@@ -20,14 +20,17 @@ func TestDashboard(t *testing.T) {
 		state = get(t, url+"/dashboard/state").json(t)
 		return state["answers"] == 2.0
 	})
-	if at(state, "models", 0, "name") != "m" || at(state, "workers", 0, "name") != "0" || at(state, "workers", 0, "reused") != 192.0 || state["errors"] != 1.0 {
+	if at(state, "models", 0, "name") != "m" || at(state, "workers", 0, "name") != "0" ||
+		at(state, "workers", 0, "reused") != 192.0 || state["errors"] != 1.0 {
 		t.Errorf("got %v", state)
 	}
-	if all := state["all_workers"].(map[string]any); all["number"] != 1.0 || all["looked_up"] != 402.0 || all["reused"] != 192.0 || all["running"] != 0.0 {
+	if all := state["all_workers"].(map[string]any); all["number"] != 1.0 || all["looked_up"] != 402.0 ||
+		all["reused"] != 192.0 || all["running"] != 0.0 {
 		t.Errorf("got %v", all)
 	}
 	last := at(state, "requests", 1).(map[string]any)
-	if at(last, "workers", 0) != "0" || last["prompt"] != 201.0 || last["cached"] != 192.0 || last["output"] != 3.0 || last["outcome"] != "length" {
+	if at(last, "workers", 0) != "0" || last["prompt"] != 201.0 || last["cached"] != 192.0 || last["output"] != 3.0 ||
+		last["outcome"] != "length" {
 		t.Errorf("got %v", last)
 	}
 	if ttft, e2e := last["ttft_ms"].(float64), last["e2e_ms"].(float64); ttft <= 0 || e2e < ttft {
@@ -66,7 +69,8 @@ func browse(t *testing.T, url string) (header http.Header, text string) {
 func TestPage(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Page, c.Keys = true, []string{"k"} })
 	header, page := browse(t, url+"/")
-	if !strings.HasPrefix(header.Get("Content-Type"), "text/html") || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+	if !strings.HasPrefix(header.Get("Content-Type"), "text/html") ||
+		!strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("got %v", header)
 	}
 	if len(page) > 100_000 || !strings.Contains(page, "dashboard/state") {
@@ -98,7 +102,8 @@ func TestBoardKeeps(t *testing.T) {
 		b.last++
 	}
 	list, last := b.after(0)
-	if len(list) != keptRequests || list[0].Prompt != 3 || list[keptRequests-1].Prompt != keptRequests+2 || last != keptRequests+3 {
+	if len(list) != keptRequests || list[0].Prompt != 3 || list[keptRequests-1].Prompt != keptRequests+2 ||
+		last != keptRequests+3 {
 		t.Errorf("got %d, from %d to %d", len(list), list[0].Prompt, list[len(list)-1].Prompt)
 	}
 	if list, _ = b.after(last + 100); len(list) != 0 {

@@ -14,7 +14,8 @@ import (
 // TestMethods: a refused method learns which ones are allowed, as HTTP wants it.
 func TestMethods(t *testing.T) {
 	_, url := start(t, "{}", nil)
-	for method, path := range map[string]string{"PUT": "/v1/completions", "OPTIONS": "/v1/chat/completions", "DELETE": "/v1/responses", "POST": "/metrics"} {
+	for method, path := range map[string]string{"PUT": "/v1/completions", "OPTIONS": "/v1/chat/completions",
+		"DELETE": "/v1/responses", "POST": "/metrics"} {
 		r, _ := http.NewRequest(method, url+path, nil)
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
@@ -26,8 +27,10 @@ func TestMethods(t *testing.T) {
 		if path == "/metrics" {
 			want = "GET, HEAD"
 		}
-		if response.StatusCode != 405 || response.Header.Get("Allow") != want || !strings.Contains(string(text), "want method "+want) {
-			t.Errorf("%s %s: got %d, Allow %q, %s", method, path, response.StatusCode, response.Header.Get("Allow"), text)
+		if response.StatusCode != 405 || response.Header.Get("Allow") != want ||
+			!strings.Contains(string(text), "want method "+want) {
+			t.Errorf("%s %s: got %d, Allow %q, %s", method, path, response.StatusCode, response.Header.Get("Allow"),
+				text)
 		}
 	}
 }
@@ -43,26 +46,37 @@ func TestEdges(t *testing.T) {
 		says       string
 	}{
 		{"/v1/completions", `{"prompt":"x","prompt":"y"}`, 400, `prompt: there twice, want it once`},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","role":"user","content":"x"}]}`, 400, "messages.0.role: there twice"},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","role":"user","content":"x"}]}`, 400,
+			"messages.0.role: there twice"},
 		{"/v1/completions", `{"prompt":"x","model":3}`, 400, "model: got a number, want a string"},
 		{"/v1/completions", `{"prompt":"x","max_tokens":1e400}`, 400, "max_tokens: got 1e400, want an integer"},
-		{"/v1/completions", `{"prompt":"x","max_tokens":9223372036854775807}`, 400, "max_tokens: got 9223372036854775807, want an integer from 1 to 2147483647"},
-		{"/v1/completions", fmt.Sprintf(`{"prompt":"x","request_id":%q}`, long), 400, "request_id: got 300000 bytes, want at most 256"},
+		{"/v1/completions", `{"prompt":"x","max_tokens":9223372036854775807}`, 400,
+			"max_tokens: got 9223372036854775807, want an integer from 1 to 2147483647"},
+		{"/v1/completions", fmt.Sprintf(`{"prompt":"x","request_id":%q}`, long), 400,
+			"request_id: got 300000 bytes, want at most 256"},
 		{"/v1/completions", fmt.Sprintf(`{"prompt":"x","model":%q}`, long), 404, "日本日本日本日本日本日本日..."},
 		{"/" + strings.Repeat("a", 30_000), "{}", 404, "there is no /aaaaaaaaa"},
 		{"/tokenize", `{"messages":[{"content":"x"}]}`, 400, "messages: message 0 has no role"},
 		{"/detokenize", `{}`, 400, "tokens: missing, want a list of tokens"},
-		{"/v1/chat/completions", `{` + hello + `,"tools":[` + deep + `]}`, 400, "tools: got JSON that is nested deeper than 100 levels"},
-		{"/v1/chat/completions", `{` + hello + `,"chat_template_kwargs":{"a":` + deep + `}}`, 400, "chat_template_kwargs: got JSON that is nested"},
-		{"/v1/chat/completions", `{` + hello + `,"chat_template_kwargs":{"a":1` + strings.Repeat("0", 5000) + `}}`, 400, "chat_template_kwargs: got a number of more than 1000 digits"},
-		{"/v1/chat/completions", `{"messages":[{"role":"assistant","tool_calls":[` + deep + `]}]}`, 400, "messages: got JSON that is nested"},
-		{"/tokenize", `{"messages":[{"role":"assistant","tool_calls":[` + deep + `]}]}`, 400, "messages: got JSON that is nested"},
-		{"/v1/load_lora_adapter", `{"lora_name":"a,b"}`, 400, "lora_name: got \\\"a,b\\\", want 1 to 256 bytes without commas"},
+		{"/v1/chat/completions", `{` + hello + `,"tools":[` + deep + `]}`, 400,
+			"tools: got JSON that is nested deeper than 100 levels"},
+		{"/v1/chat/completions", `{` + hello + `,"chat_template_kwargs":{"a":` + deep + `}}`, 400,
+			"chat_template_kwargs: got JSON that is nested"},
+		{"/v1/chat/completions", `{` + hello + `,"chat_template_kwargs":{"a":1` + strings.Repeat("0", 5000) + `}}`, 400,
+			"chat_template_kwargs: got a number of more than 1000 digits"},
+		{"/v1/chat/completions", `{"messages":[{"role":"assistant","tool_calls":[` + deep + `]}]}`, 400,
+			"messages: got JSON that is nested"},
+		{"/tokenize", `{"messages":[{"role":"assistant","tool_calls":[` + deep + `]}]}`, 400,
+			"messages: got JSON that is nested"},
+		{"/v1/load_lora_adapter", `{"lora_name":"a,b"}`, 400,
+			"lora_name: got \\\"a,b\\\", want 1 to 256 bytes without commas"},
 		{"/v1/load_lora_adapter", `{"lora_name":"a\nb"}`, 400, "without commas and control characters"},
 		{"/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":%q}`, long), 400, "want 1 to 256 bytes"},
-		{"/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"a","lora_path":%q}`, long), 400, "lora_path: got 300000 bytes, want at most 4096"},
+		{"/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":"a","lora_path":%q}`, long), 400,
+			"lora_path: got 300000 bytes, want at most 4096"},
 	} {
-		if a := post(t, url+c.path, c.body); a.status != c.status || !strings.Contains(a.text, c.says) || len(a.text) > 500 {
+		if a := post(t, url+c.path, c.body); a.status != c.status || !strings.Contains(a.text, c.says) ||
+			len(a.text) > 500 {
 			t.Errorf("%.60s %.60s: got %d, %.600s\nwant %s", c.path, c.body, a.status, a.text, c.says)
 		}
 	}
@@ -72,17 +86,20 @@ func TestEdges(t *testing.T) {
 func TestEncodedBody(t *testing.T) {
 	_, url := start(t, "{}", nil)
 	a := post(t, url+"/v1/completions", "\x1f\x8b...", "Content-Encoding", "gzip")
-	if a.status != http.StatusUnsupportedMediaType || !strings.Contains(a.text, "Content-Encoding: got gzip, want the body as it is") {
+	if a.status != http.StatusUnsupportedMediaType ||
+		!strings.Contains(a.text, "Content-Encoding: got gzip, want the body as it is") {
 		t.Errorf("got %+v", a)
 	}
-	if a := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":1}`, "Content-Encoding", "identity"); a.status != 200 {
+	if a := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":1}`, "Content-Encoding",
+		"identity"); a.status != 200 {
 		t.Errorf("got %+v", a)
 	}
 }
 
 // TestConnectionLimit: files that the process may open leave room for other things than connections.
 func TestConnectionLimit(t *testing.T) {
-	for _, c := range []struct{ wanted, files, want int }{{8192, 1 << 20, 8192}, {8192, 1024, 976}, {8192, 64, 16}, {10, 64, 10}, {10, 1, 1}} {
+	for _, c := range []struct{ wanted, files, want int }{{8192, 1 << 20, 8192}, {8192, 1024, 976}, {8192, 64, 16},
+		{10, 64, 10}, {10, 1, 1}} {
 		if got := connectionLimit(c.wanted, c.files); got != c.want {
 			t.Errorf("%d connections, %d files: got %d, want %d", c.wanted, c.files, got, c.want)
 		}
@@ -108,7 +125,8 @@ func TestMostAdapters(t *testing.T) {
 	for i := range maxAdapters {
 		s.config.Models[0].load(fmt.Sprint("a", i), "")
 	}
-	if a := post(t, url+"/v1/load_lora_adapter", `{"lora_name":"one-more"}`); a.status != 400 || !strings.Contains(a.text, "has 4096 adapters already") {
+	if a := post(t, url+"/v1/load_lora_adapter", `{"lora_name":"one-more"}`); a.status != 400 ||
+		!strings.Contains(a.text, "has 4096 adapters already") {
 		t.Errorf("got %+v", a)
 	}
 }

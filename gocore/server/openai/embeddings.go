@@ -62,7 +62,8 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	one := 1
-	g, err := s.newGeneration(r.Context(), t, &sampling{Priority: body.Priority, CacheSalt: body.CacheSalt}, questions, &one, false)
+	g, err := s.newGeneration(r.Context(), t, &sampling{Priority: body.Priority, CacheSalt: body.CacheSalt}, questions,
+		&one, false)
 	if err != nil {
 		return err
 	}

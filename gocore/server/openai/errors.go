@@ -52,7 +52,8 @@ func orNull(s string) *string {
 
 // badRequest returns an error of the client. A message about one member of the request begins with its name.
 func badRequest(param, format string, args ...any) *problem {
-	p := &problem{status: http.StatusBadRequest, kind: "invalid_request_error", param: param, message: fmt.Sprintf(format, args...)}
+	p := &problem{status: http.StatusBadRequest, kind: "invalid_request_error", param: param,
+		message: fmt.Sprintf(format, args...)}
 	if param != "" {
 		p.message = param + ": " + p.message
 	}
@@ -66,23 +67,27 @@ func tooLong(param, format string, args ...any) *problem {
 }
 
 func notFound(code, format string, args ...any) *problem {
-	return &problem{status: http.StatusNotFound, kind: "invalid_request_error", code: code, message: fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusNotFound, kind: "invalid_request_error", code: code,
+		message: fmt.Sprintf(format, args...)}
 }
 
 func unavailable(format string, args ...any) *problem {
 	return &problem{
-		status: http.StatusServiceUnavailable, kind: "server_error", code: "service_unavailable", message: fmt.Sprintf(format, args...), retryAfter: 1,
+		status: http.StatusServiceUnavailable, kind: "server_error", code: "service_unavailable",
+		message: fmt.Sprintf(format, args...), retryAfter: 1,
 	}
 }
 
 func tooMany(format string, args ...any) *problem {
 	return &problem{
-		status: http.StatusTooManyRequests, kind: "rate_limit_error", code: "rate_limit_exceeded", message: fmt.Sprintf(format, args...), retryAfter: 1,
+		status: http.StatusTooManyRequests, kind: "rate_limit_error", code: "rate_limit_exceeded",
+		message: fmt.Sprintf(format, args...), retryAfter: 1,
 	}
 }
 
 func failed(format string, args ...any) *problem {
-	return &problem{status: http.StatusInternalServerError, kind: "server_error", code: "internal_error", message: fmt.Sprintf(format, args...)}
+	return &problem{status: http.StatusInternalServerError, kind: "server_error", code: "internal_error",
+		message: fmt.Sprintf(format, args...)}
 }
 
 // asProblem makes a problem of any error.

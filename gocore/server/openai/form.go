@@ -96,11 +96,13 @@ func (f *form) demands() (list []demand) {
 			add(true, name, func() (conform.Form, error) { return schemaOf(r.JSONSchema.Schema) })
 		case r.Type == "json_schema":
 			add(true, name, func() (conform.Form, error) {
-				return nil, fmt.Errorf("has the type json_schema and no schema, want one in json_schema.schema (text.format.schema for /v1/responses)")
+				return nil, fmt.Errorf("has the type json_schema and no schema, want one in json_schema.schema " +
+					"(text.format.schema for /v1/responses)")
 			})
 		default:
 			add(true, name, func() (conform.Form, error) {
-				return nil, fmt.Errorf("got the type %q, want text, json_object or json_schema", shortened([]byte(r.Type)))
+				return nil, fmt.Errorf("got the type %q, want text, json_object or json_schema",
+					shortened([]byte(r.Type)))
 			})
 		}
 	}
@@ -108,7 +110,8 @@ func (f *form) demands() (list []demand) {
 		constrain("structured_outputs.", f.StructuredOutputs)
 	}
 	constrain("guided_", &structuredOutputs{
-		JSON: f.GuidedJSON, Regex: f.GuidedRegex, Choice: f.GuidedChoice, Grammar: f.GuidedGrammar, JSONObject: f.GuidedJSONObject,
+		JSON: f.GuidedJSON, Regex: f.GuidedRegex, Choice: f.GuidedChoice, Grammar: f.GuidedGrammar,
+		JSONObject: f.GuidedJSONObject,
 	})
 	add(given(f.StructuralTag), "structural_tag", impossible("response_format or structured_outputs"))
 	return list
@@ -151,7 +154,8 @@ func (f *form) of(m *Model) (conform.Form, error) {
 		}
 		return nil, badRequest(list[1].name, "an answer has one form only, and %s are given", strings.Join(names, ", "))
 	case m.elsewhere():
-		return nil, badRequest(list[0].name, "workers elsewhere decide what answers say, and they make text up; want --standalone for answers in a form")
+		return nil, badRequest(list[0].name,
+			"workers elsewhere decide what answers say, and they make text up; want --standalone for answers in a form")
 	}
 	made, err := list[0].make()
 	if err != nil {

@@ -16,7 +16,8 @@ const city = `{"type":"object","properties":{"city":{"type":"string"},"days":{"t
 // forms are what requests may say about the form of answers, and what answers then match.
 var forms = []struct{ member, matches string }{
 	{`"response_format":{"type":"json_object"}`, `^\{.+\}$`},
-	{`"response_format":{"type":"json_schema","json_schema":{"name":"c","strict":true,"schema":` + city + `}}`, `^\{"city": "[^"]*", "days": [1-9]\}$`},
+	{`"response_format":{"type":"json_schema","json_schema":{"name":"c","strict":true,"schema":` + city + `}}`,
+		`^\{"city": "[^"]*", "days": [1-9]\}$`},
 	{`"structured_outputs":{"json":` + city + `}`, `^\{"city": "[^"]*", "days": [1-9]\}$`},
 	{`"guided_json":` + fmt.Sprintf("%q", city), `^\{"city": "[^"]*", "days": [1-9]\}$`},
 	{`"structured_outputs":{"regex":"[a-c]{3}-\\d+"}`, `^[a-c]{3}-\d+$`},
@@ -53,7 +54,8 @@ func TestForms(t *testing.T) {
 				continue
 			}
 			text := whole.Choices[0].Message.Content + whole.Choices[0].Text
-			if !regexp.MustCompile(f.matches).MatchString(text) || whole.Choices[0].Finish != "stop" || whole.Usage.Tokens != len(text) {
+			if !regexp.MustCompile(f.matches).MatchString(text) || whole.Choices[0].Finish != "stop" ||
+				whole.Usage.Tokens != len(text) {
 				t.Errorf("%s %s: %s", path, f.member, a.text)
 			}
 			if !strings.Contains(f.member, "choice") && len(text) != 60 {
@@ -61,7 +63,8 @@ func TestForms(t *testing.T) {
 			}
 			streamed := post(t, url+path, fmt.Sprintf(body, `,"stream":true`)).text
 			var again strings.Builder
-			for _, part := range regexp.MustCompile(`"(?:content|text)":("(?:[^"\\]|\\.)*")`).FindAllStringSubmatch(streamed, -1) {
+			for _, part := range regexp.MustCompile(`"(?:content|text)":("(?:[^"\\]|\\.)*")`).
+				FindAllStringSubmatch(streamed, -1) {
 				var piece string
 				if err := json.Unmarshal([]byte(part[1]), &piece); err != nil {
 					t.Fatal(err)
@@ -88,21 +91,29 @@ func TestFormIsCutOff(t *testing.T) {
 func TestImpossibleForms(t *testing.T) {
 	_, url := start(t, fast, nil)
 	for member, want := range map[string][2]string{
-		`"response_format":{"type":"json_schema"}`:                                            {"response_format", "no schema"},
-		`"response_format":{"type":"structural_tag"}`:                                         {"response_format", `got the type \"structural_tag\"`},
-		`"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"objekt"}}}`: {"response_format", "at '/type': value must be one of"},
-		`"guided_json":{"$ref":"file:///etc/hosts"}`:                                          {"guided_json", "is another document"},
+		`"response_format":{"type":"json_schema"}`: {"response_format",
+			"no schema"},
+		`"response_format":{"type":"structural_tag"}`: {"response_format",
+			`got the type \"structural_tag\"`},
+		`"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"objekt"}}}`: {"response_format",
+			"at '/type': value must be one of"},
+		`"guided_json":{"$ref":"file:///etc/hosts"}`: {"guided_json",
+			"is another document"},
 		`"guided_json":"{"`: {"guided_json", "no JSON"},
-		`"structured_outputs":{"json":{"type":"integer","minimum":3,"maximum":2}}`:             {"", "structured_outputs.json: no number"},
+		`"structured_outputs":{"json":{"type":"integer","minimum":3,"maximum":2}}`: {"",
+			"structured_outputs.json: no number"},
 		`"structured_outputs":{"json":{"type":"string","minLength":1000000}},"max_tokens":100`: {"", ""},
 		`"structured_outputs":{"regex":"("}`:                                                   {"structured_outputs.regex", "missing closing"},
-		`"guided_choice":[]`:                                                                   {"guided_choice", "got 0 choices"},
-		`"structured_outputs":{"grammar":"root ::= \"a\""}`:                                    {"structured_outputs.grammar", "no parser of grammars"},
-		`"guided_grammar":"root ::= \"a\""`:                                                    {"guided_grammar", "no parser of grammars"},
-		`"structured_outputs":{"structural_tag":"x"}`:                                          {"structured_outputs.structural_tag", "not supported"},
-		`"structured_outputs":{"regex":"a","choice":["a"]}`:                                    {"structured_outputs.choice", "one form only"},
-		`"guided_regex":"a","response_format":{"type":"json_object"}`:                          {"guided_regex", "response_format, guided_regex are given"},
-		`"structured_outputs":{"regex":3}`:                                                     {"structured_outputs.regex", "want a string"},
+		`"guided_choice":[]`: {"guided_choice",
+			"got 0 choices"},
+		`"structured_outputs":{"grammar":"root ::= \"a\""}`: {"structured_outputs.grammar", "no parser of grammars"},
+		`"guided_grammar":"root ::= \"a\""`: {"guided_grammar",
+			"no parser of grammars"},
+		`"structured_outputs":{"structural_tag":"x"}`:       {"structured_outputs.structural_tag", "not supported"},
+		`"structured_outputs":{"regex":"a","choice":["a"]}`: {"structured_outputs.choice", "one form only"},
+		`"guided_regex":"a","response_format":{"type":"json_object"}`: {"guided_regex",
+			"response_format, guided_regex are given"},
+		`"structured_outputs":{"regex":3}`: {"structured_outputs.regex", "want a string"},
 	} {
 		a := post(t, url+chatPath, `{"messages":[{"role":"user","content":"Hi"}],`+member+`}`)
 		if want[1] == "" { // it is possible, and cut off
@@ -111,7 +122,8 @@ func TestImpossibleForms(t *testing.T) {
 			}
 			continue
 		}
-		if a.status != 400 || !strings.Contains(a.text, want[1]) || want[0] != "" && !strings.Contains(a.text, `"param":"`+want[0]+`"`) {
+		if a.status != 400 || !strings.Contains(a.text, want[1]) ||
+			want[0] != "" && !strings.Contains(a.text, `"param":"`+want[0]+`"`) {
 			t.Errorf("%s: got %d %s, want %s", member, a.status, a.text, want)
 		}
 	}
@@ -138,7 +150,8 @@ func TestResponseInAForm(t *testing.T) {
 	if err := json.Unmarshal(text, &whole); err != nil || whole.Status != "completed" {
 		t.Fatalf("got %s, %v", text, err)
 	}
-	if said := whole.Output[0].Content[0].Text; len(said) != 70 || !regexp.MustCompile(`^\{"city": "[^"]*", "days": [1-9]\}$`).MatchString(said) {
+	if said := whole.Output[0].Content[0].Text; len(said) != 70 ||
+		!regexp.MustCompile(`^\{"city": "[^"]*", "days": [1-9]\}$`).MatchString(said) {
 		t.Errorf("got %s", said)
 	}
 }

@@ -15,7 +15,8 @@ type frontendMetrics struct {
 }
 
 // Buckets of latencies in seconds, from less than a token to minutes.
-var frontendBuckets = []float64{.001, .0025, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .2, .35, .5, .75, 1, 2, 5, 10, 20, 40, 80, 160, 320}
+var frontendBuckets = []float64{.001, .0025, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .2, .35, .5, .75, 1, 2, 5,
+	10, 20, 40, 80, 160, 320}
 
 // longestContext bounds the buckets of lengths, in tokens, of models that come while a frontend runs.
 const longestContext = 1_000_000
@@ -24,20 +25,26 @@ func newFrontendMetrics(r *prometheus.Registry) *frontendMetrics {
 	name := func(text string) string { return "dynamo_frontend_" + text }
 	labels := []string{"model"}
 	histogram := func(text, help string, buckets []float64) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name(text), Help: help, Buckets: buckets}, labels)
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name(text), Help: help, Buckets: buckets},
+			labels)
 		r.MustRegister(h)
 		return h
 	}
 	m := &frontendMetrics{
-		requests:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("requests_total"), Help: "Requests that have ended."}, []string{"model", "endpoint", "request_type", "status"}),
-		outputs:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("output_tokens_total"), Help: "Tokens of answers."}, labels),
-		inflight:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name("inflight_requests"), Help: "Requests that are being answered."}, labels),
-		queued:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name("queued_requests"), Help: "Requests that have no token yet."}, labels),
-		duration:   histogram("request_duration_seconds", "From the arrival of a request to its end.", frontendBuckets),
-		firstToken: histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.", frontendBuckets),
-		gap:        histogram("inter_token_latency_seconds", "Between two tokens of an answer.", frontendBuckets),
-		isl:        histogram("input_sequence_tokens", "Tokens of prompts.", lengthBuckets(longestContext)),
-		osl:        histogram("output_sequence_tokens", "Tokens of answers.", lengthBuckets(longestContext)),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("requests_total"),
+			Help: "Requests that have ended."}, []string{"model", "endpoint", "request_type", "status"}),
+		outputs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("output_tokens_total"),
+			Help: "Tokens of answers."}, labels),
+		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name("inflight_requests"),
+			Help: "Requests that are being answered."}, labels),
+		queued: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name("queued_requests"),
+			Help: "Requests that have no token yet."}, labels),
+		duration: histogram("request_duration_seconds", "From the arrival of a request to its end.", frontendBuckets),
+		firstToken: histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.",
+			frontendBuckets),
+		gap: histogram("inter_token_latency_seconds", "Between two tokens of an answer.", frontendBuckets),
+		isl: histogram("input_sequence_tokens", "Tokens of prompts.", lengthBuckets(longestContext)),
+		osl: histogram("output_sequence_tokens", "Tokens of answers.", lengthBuckets(longestContext)),
 	}
 	r.MustRegister(m.requests, m.outputs, m.inflight, m.queued)
 	return m

@@ -35,8 +35,10 @@ func (s *Server) modelInfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	m := t.model
 	return respond(w, map[string]any{
-		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": t.name(), "is_generation": true, "max_model_len": m.MaxLength,
-		"preferred_sampling_params": nil, "weight_version": "default", "has_image_understanding": m.Images.Tokens > 0, "has_audio_understanding": false,
+		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": t.name(), "is_generation": true,
+		"max_model_len":             m.MaxLength,
+		"preferred_sampling_params": nil, "weight_version": "default", "has_image_understanding": m.Images.Tokens > 0,
+		"has_audio_understanding": false,
 	})
 }
 
@@ -54,10 +56,12 @@ func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	room := totalOf(workers)
 	info := map[string]any{
-		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": t.name(), "version": s.config.Version, "status": s.status(),
+		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": t.name(), "version": s.config.Version,
+		"status":  s.status(),
 		"tp_size": 1, "pp_size": 1, "dp_size": 1, "load_balance_method": "round_robin", "disaggregation_mode": "null",
 		"context_length": m.MaxLength, "max_req_input_len": m.MaxLength, "max_total_num_tokens": room.Capacity,
-		"internal_states": states, "lora_paths": m.adapterNames(), "max_loras_per_batch": m.MaxAdapters, "enable_lora": len(m.adapterNames()) > 0,
+		"internal_states": states, "lora_paths": m.adapterNames(), "max_loras_per_batch": m.MaxAdapters,
+		"enable_lora": len(m.adapterNames()) > 0,
 	}
 	if room.Limit > 0 {
 		info["max_running_requests"] = room.Limit
@@ -94,8 +98,10 @@ type workerLoad struct {
 
 func loadOf(s *WorkerState) workerLoad {
 	l := workerLoad{
-		Rank: s.Number, Role: s.Pool, Running: s.Running, Waiting: s.Waiting, All: s.Running + s.Waiting, Used: s.UsedBlocks * s.BlockSize,
-		Capacity: s.Blocks * s.BlockSize, Usage: s.Usage(), Rate: s.Rate, HitRate: s.HitRate(), Busy: s.Usage(), Limit: s.Limit,
+		Rank: s.Number, Role: s.Pool, Running: s.Running, Waiting: s.Waiting, All: s.Running + s.Waiting,
+		Used:     s.UsedBlocks * s.BlockSize,
+		Capacity: s.Blocks * s.BlockSize, Usage: s.Usage(), Rate: s.Rate, HitRate: s.HitRate(), Busy: s.Usage(),
+		Limit: s.Limit,
 	}
 	if s.Limit > 0 {
 		l.Busy = min(1, share(s.Running, s.Limit))
@@ -139,7 +145,8 @@ func (s *Server) loads(w http.ResponseWriter, r *http.Request) error {
 		sum.Usage, sum.Rate, sum.Busy = sum.Usage+l.Usage/n, sum.Rate+l.Rate/n, sum.Busy+l.Busy/n
 	}
 	return respond(w, map[string]any{
-		"timestamp": time.Now().UTC().Format(time.RFC3339Nano), "version": s.config.Version, "dp_rank_count": len(list), "loads": list, "aggregate": sum,
+		"timestamp": time.Now().UTC().Format(time.RFC3339Nano), "version": s.config.Version, "dp_rank_count": len(list),
+		"loads": list, "aggregate": sum,
 	})
 }
 
@@ -227,7 +234,8 @@ func (s *Server) healthGenerate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	one := 1
-	g, err := s.newGeneration(r.Context(), t, &sampling{IgnoreEOS: true}, []question{{tokens: prompt, said: "a"}}, &one, false)
+	g, err := s.newGeneration(r.Context(), t, &sampling{IgnoreEOS: true}, []question{{tokens: prompt, said: "a"}}, &one,
+		false)
 	if err != nil {
 		return err
 	}

@@ -10,14 +10,17 @@ import (
 
 // TestGateways: what routers and gateways ask a worker.
 func TestGateways(t *testing.T) {
-	_, url := start(t, strings.Replace(slow, "{", `{"max_num_seqs":1,`, 1), func(c *Config) { c.Models[0].Adapters = []string{"lora"} })
+	_, url := start(t, strings.Replace(slow, "{", `{"max_num_seqs":1,`, 1),
+		func(c *Config) { c.Models[0].Adapters = []string{"lora"} })
 	defer begin(t, url+"/v1/completions", endless)()
 	defer begin(t, url+"/v1/completions", endless)()
 	load := func() map[string]any { return at(get(t, url+"/v1/loads").json(t), "loads", 0).(map[string]any) }
-	eventually(t, "one runs and one waits", func() bool { l := load(); return l["num_running_reqs"] == 1.0 && l["num_waiting_reqs"] == 1.0 })
+	eventually(t, "one runs and one waits",
+		func() bool { l := load(); return l["num_running_reqs"] == 1.0 && l["num_waiting_reqs"] == 1.0 })
 	l := load()
 	for name, want := range map[string]float64{
-		"dp_rank": 0, "num_total_reqs": 2, "num_used_tokens": 16, "max_total_num_tokens": 65536, "token_usage": 1.0 / 4096, "utilization": 1,
+		"dp_rank": 0, "num_total_reqs": 2, "num_used_tokens": 16, "max_total_num_tokens": 65536,
+		"token_usage": 1.0 / 4096, "utilization": 1,
 		"max_running_requests": 1, "cache_hit_rate": 0,
 	} {
 		if l[name] != want {
@@ -32,7 +35,8 @@ func TestGateways(t *testing.T) {
 	}
 	for _, path := range []string{"/server_info", "/get_server_info"} {
 		got := get(t, url+path).json(t)
-		if got["served_model_name"] != "m" || got["max_running_requests"] != 1.0 || got["max_total_num_tokens"] != 65536.0 || got["page_size"] != 16.0 ||
+		if got["served_model_name"] != "m" || got["max_running_requests"] != 1.0 ||
+			got["max_total_num_tokens"] != 65536.0 || got["page_size"] != 16.0 ||
 			at(got, "lora_paths", 0) != "lora" || at(got, "internal_states", 0, "num_running_reqs") != 1.0 {
 			t.Errorf("%s: got %v", path, got)
 		}
@@ -68,7 +72,8 @@ func TestRender(t *testing.T) {
 			t.Errorf("got %s, want the tokens %s]", got, tokens)
 		}
 	}
-	if got := post(t, url+"/v1/completions/render", `{}`); got.status != http.StatusBadRequest || !strings.Contains(got.text, "prompt") {
+	if got := post(t, url+"/v1/completions/render", `{}`); got.status != http.StatusBadRequest ||
+		!strings.Contains(got.text, "prompt") {
 		t.Errorf("got %d %s", got.status, got.text)
 	}
 }
@@ -78,8 +83,10 @@ func TestNative(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].Adapters = []string{"lora"} })
 	one := post(t, url+"/generate", `{"text":"hello","rid":"r1","sampling_params":{"max_new_tokens":5}}`).json(t)
 	meta := one["meta_info"].(map[string]any)
-	if len(one["text"].(string)) != 5 || len(one["output_ids"].([]any)) != 5 || meta["id"] != "r1" || meta["prompt_tokens"] != 6.0 ||
-		meta["completion_tokens"] != 5.0 || at(meta, "finish_reason", "type") != "length" || at(meta, "finish_reason", "length") != 5.0 {
+	if len(one["text"].(string)) != 5 || len(one["output_ids"].([]any)) != 5 || meta["id"] != "r1" ||
+		meta["prompt_tokens"] != 6.0 ||
+		meta["completion_tokens"] != 5.0 || at(meta, "finish_reason", "type") != "length" ||
+		at(meta, "finish_reason", "length") != 5.0 {
 		t.Errorf("got %v", one)
 	}
 	same := post(t, url+"/v1/completions", `{"prompt":"hello","max_tokens":5}`).json(t)
@@ -90,28 +97,34 @@ func TestNative(t *testing.T) {
 	if !strings.HasPrefix(list, "[{") {
 		t.Errorf("the answer to a list is none: %s", list)
 	}
-	if got := post(t, url+"/generate", `{"input_ids":[1,2],"sampling_params":{"regex":"[ab]{3}","max_new_tokens":9}}`).json(t); len(got["text"].(string)) != 3 {
+	if got := post(t, url+"/generate", `{"input_ids":[1,2],"sampling_params":{"regex":"[ab]{3}","max_new_tokens":9}}`).
+		json(t); len(got["text"].(string)) != 3 {
 		t.Errorf("got %v", got)
 	}
 	stream := post(t, url+"/generate", `{"text":"hello","stream":true,"sampling_params":{"max_new_tokens":5}}`)
 	parts := events(t, stream)
 	last := parts[len(parts)-1]
-	if last["text"] != one["text"] || at(last, "meta_info", "finish_reason", "type") != "length" || !strings.HasSuffix(stream.text, "data: [DONE]\n\n") {
+	if last["text"] != one["text"] || at(last, "meta_info", "finish_reason", "type") != "length" ||
+		!strings.HasSuffix(stream.text, "data: [DONE]\n\n") {
 		t.Errorf("got %v", parts)
 	}
-	if first := parts[0]; len(parts) > 1 && at(first, "meta_info", "finish_reason") != nil || !strings.HasPrefix(last["text"].(string), first["text"].(string)) {
+	if first := parts[0]; len(parts) > 1 && at(first, "meta_info", "finish_reason") != nil ||
+		!strings.HasPrefix(last["text"].(string), first["text"].(string)) {
 		t.Errorf("got %v", first)
 	}
 	for _, c := range []struct{ body, want string }{
-		{`{}`, "text: missing"}, {`{"text":"a","input_ids":[1]}`, "text, input_ids: got both"}, {`{"text":"a","return_logprob":true}`, "return_logprob"},
-		{`{"text":"a","sampling_params":{"ebnf":"x"}}`, "sampling_params.ebnf"}, {`{"text":"a","lora_path":"none"}`, "does not exist"},
+		{`{}`, "text: missing"}, {`{"text":"a","input_ids":[1]}`, "text, input_ids: got both"},
+		{`{"text":"a","return_logprob":true}`, "return_logprob"},
+		{`{"text":"a","sampling_params":{"ebnf":"x"}}`, "sampling_params.ebnf"},
+		{`{"text":"a","lora_path":"none"}`, "does not exist"},
 		{`{"input_ids":["a"]}`, "input_ids: want a list of tokens"},
 	} {
 		if got := post(t, url+"/generate", c.body); got.status < 400 || !strings.Contains(got.text, c.want) {
 			t.Errorf("%s: got %d %s", c.body, got.status, got.text)
 		}
 	}
-	if got := get(t, url+"/health_generate"); got.status != http.StatusOK || !strings.Contains(got.text, `"completion_tokens":1`) {
+	if got := get(t, url+"/health_generate"); got.status != http.StatusOK ||
+		!strings.Contains(got.text, `"completion_tokens":1`) {
 		t.Errorf("/health_generate: got %d %s", got.status, got.text)
 	}
 }
@@ -150,7 +163,8 @@ func TestSleep(t *testing.T) {
 	if post(t, url+"/wake_up?tags=kv_cache", ""); asleep() != false || cached() != 0.0 {
 		t.Error("not awake, or with the cache that it had")
 	}
-	for _, path := range []string{"/sleep?level=3", "/sleep?mode=keep", "/wake_up?tags=x", "/reset_prefix_cache?reset_running_requests=true"} {
+	for _, path := range []string{"/sleep?level=3", "/sleep?mode=keep", "/wake_up?tags=x",
+		"/reset_prefix_cache?reset_running_requests=true"} {
 		if got := post(t, url+path, ""); got.status != http.StatusBadRequest {
 			t.Errorf("%s: got %d", path, got.status)
 		}
@@ -167,9 +181,11 @@ func TestSleepAborts(t *testing.T) {
 	}{{"abort", "put to sleep", 4000}, {"wait", "[DONE]", 40}} {
 		answers := make(chan answer, 1)
 		go func() {
-			answers <- post(t, url+"/v1/completions", fmt.Sprintf(`{"prompt":"x","max_tokens":%d,"stream":true}`, c.tokens))
+			answers <- post(t, url+"/v1/completions",
+				fmt.Sprintf(`{"prompt":"x","max_tokens":%d,"stream":true}`, c.tokens))
 		}()
-		eventually(t, "one runs, or a short one is over", func() bool { return d.Open() == 1 && d.Waiting() == 0 || len(answers) > 0 })
+		eventually(t, "one runs, or a short one is over",
+			func() bool { return d.Open() == 1 && d.Waiting() == 0 || len(answers) > 0 })
 		if got := post(t, url+"/reset_prefix_cache", ""); c.mode == "abort" && got.json(t)["busy_workers"] != 1.0 {
 			t.Errorf("got %s", got.text)
 		}
@@ -188,28 +204,33 @@ func TestTransferIsOffered(t *testing.T) {
 	_, url := start(t, fast, nil)
 	body := `{"prompt":"` + strings.Repeat("x", 40) + `","max_tokens":1,"kv_transfer_params":{"do_remote_decode":true}}`
 	got := at(post(t, url+"/v1/completions", body).json(t), "kv_transfer_params").(map[string]any)
-	if got["do_remote_prefill"] != true || got["do_remote_decode"] != false || len(got["remote_block_ids"].([]any)) != 3 || got["remote_engine_id"] == "" {
+	if got["do_remote_prefill"] != true || got["do_remote_decode"] != false ||
+		len(got["remote_block_ids"].([]any)) != 3 || got["remote_engine_id"] == "" {
 		t.Errorf("got %v", got)
 	}
 }
 
 // TestTransferIsTaken: a decode worker takes a prompt over without computing it, or says that it cannot.
 func TestTransferIsTaken(t *testing.T) {
-	body := `{"prompt":"` + strings.Repeat("x", 3000) + `","max_tokens":1,"kv_transfer_params":{"do_remote_prefill":true,"remote_block_ids":[0]}}`
+	body := `{"prompt":"` + strings.Repeat("x", 3000) +
+		`","max_tokens":1,"kv_transfer_params":{"do_remote_prefill":true,"remote_block_ids":[0]}}`
 	_, url := start(t, `{"speedup_ratio":0.2}`, func(c *Config) { c.Models[0].Imports = true })
 	since := time.Now()
-	if got := post(t, url+"/v1/completions", body); got.status != 200 || strings.Contains(got.text, "kv_transfer_params") {
+	if got := post(t, url+"/v1/completions", body); got.status != 200 ||
+		strings.Contains(got.text, "kv_transfer_params") {
 		t.Errorf("got %d %s", got.status, got.text)
 	}
 	taken := time.Since(since)
 	since = time.Now()
-	post(t, url+"/v1/completions", strings.Replace(strings.Replace(body, "xxx", "yyy", 1), "do_remote_prefill", "nothing", 1))
+	post(t, url+"/v1/completions", strings.Replace(strings.Replace(body, "xxx", "yyy", 1), "do_remote_prefill",
+		"nothing", 1))
 	if computed := time.Since(since); taken > computed/2 {
 		t.Errorf("a prompt that is taken over: %v, one that is computed: %v", taken, computed)
 	}
 	_, url = start(t, fast, nil)
 	for params, says := range map[string]string{
-		`{"do_remote_prefill":true,"remote_block_ids":[0]}`:      "kv_transfer_params: do_remote_prefill is not supported by these engines",
+		`{"do_remote_prefill":true,"remote_block_ids":[0]}`: "kv_transfer_params: do_remote_prefill is not " +
+			"supported by these engines",
 		`{"do_remote_prefill":true,"do_remote_decode":true}`:     "both true",
 		`{"do_remote_prefill":1}`:                                "do_remote_prefill",
 		`{"do_remote_prefill":true,"remote_block_ids":["a",{}]}`: "remote_block_ids",

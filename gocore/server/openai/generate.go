@@ -102,10 +102,12 @@ type question struct {
 
 // newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the
 // client asks for, nil for none; reasoning says whether answers may begin with reasoning.
-func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, reasoning bool) (*generation, error) {
+func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int,
+	reasoning bool) (*generation, error) {
 	g := &generation{
 		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
-		session: hintsOf(ctx).session, injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
+		session: hintsOf(ctx).session, injected: injectedInto(ctx), most: most, stream: r.Stream,
+		usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
 	}
 	g.running = g.usage && r.StreamOptions.ContinuousUsage
 	if err := r.Transfer.check(t.model); err != nil {
@@ -113,7 +115,8 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 	}
 	g.transfer = r.Transfer.offer(s, t, questions)
 	if n := len(questions) * r.choices(); n > maxAnswers {
-		return nil, badRequest("n", "got %d for %d prompts, want at most %d answers in all", r.choices(), len(questions), maxAnswers)
+		return nil, badRequest("n", "got %d for %d prompts, want at most %d answers in all", r.choices(),
+			len(questions), maxAnswers)
 	}
 	form, err := r.form.of(t.model)
 	if err != nil {
@@ -145,8 +148,10 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, re
 	}
 	c := &choice{index: len(g.choices), prompt: len(q.tokens), lead: q.lead}
 	ask := answers.Question{
-		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: g.most != nil, Fewest: r.MinTokens, Stop: r.Stop,
-		StopTokens: r.StopTokenIDs, IncludeStop: r.IncludeStop, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning, Form: q.form,
+		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: g.most != nil,
+		Fewest: r.MinTokens, Stop: r.Stop,
+		StopTokens: r.StopTokenIDs, IncludeStop: r.IncludeStop, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning,
+		Form:  q.form,
 		Tools: q.tools, AfterResult: q.afterResult, Result: q.result,
 	}
 	if m.Backend != nil {
@@ -191,9 +196,11 @@ func (m *Model) room(prompt int, most *int, fewest int) (int, error) {
 	case prompt == 0:
 		return 0, badRequest("prompt", "has no tokens, want at least one")
 	case room < 1:
-		return 0, tooLong("", "This model's maximum context length is %d tokens. However, your prompt has %d tokens. Please shorten it.", m.MaxLength, prompt)
+		return 0, tooLong("", "This model's maximum context length is %d tokens. However, your prompt has %d tokens. "+
+			"Please shorten it.", m.MaxLength, prompt)
 	case most != nil && *most > room:
-		return 0, tooLong("max_tokens", "This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the prompt, %d in the answer).",
+		return 0, tooLong("max_tokens", "This model's maximum context length is %d tokens. However, you requested %d "+
+			"tokens (%d in the prompt, %d in the answer).",
 			m.MaxLength, prompt+*most, prompt, *most)
 	}
 	limit := room
@@ -201,7 +208,8 @@ func (m *Model) room(prompt int, most *int, fewest int) (int, error) {
 		limit = *most
 	}
 	if fewest > limit {
-		return 0, badRequest("min_tokens", "got %d, want at most %d, the number of tokens that the answer may have", fewest, limit)
+		return 0, badRequest("min_tokens", "got %d, want at most %d, the number of tokens that the answer may have",
+			fewest, limit)
 	}
 	return min(limit, m.Args.Output(prompt, min(limit, math.MaxInt32))), nil
 }

@@ -12,7 +12,8 @@ import (
 // TestGeneratedPage keeps what the page shares with those that Python writes: a server has no other way to their styles
 // and scripts.
 func TestGeneratedPage(t *testing.T) {
-	for path, parts := range map[string][]string{"page/shared.css": {"page.css"}, "page/shared.js": {"elements.js", "charts.js"}} {
+	for path, parts := range map[string][]string{"page/shared.css": {"page.css"},
+		"page/shared.js": {"elements.js", "charts.js"}} {
 		text := "/* Copied from python/dynamo/_page by go generate ./gocore/server/openai. DO NOT EDIT. */\n"
 		for _, name := range parts {
 			part, err := os.ReadFile("../../../python/dynamo/_page/" + name)

@@ -98,7 +98,8 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 }
 
 // read reads a request for an answer, finds its model, and lets it meet its faults.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, into any, common *sampling) (target, *http.Request, error) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request, into any, common *sampling) (target, *http.Request,
+	error) {
 	if err := s.body(w, r, into); err != nil {
 		return target{}, r, err
 	}
@@ -152,7 +153,8 @@ func (m *Model) questions(ctx context.Context, body *completionRequest) ([]quest
 func (m *Model) checkTokens(param string, tokens []uint32) error {
 	for _, token := range tokens {
 		if int64(token) >= int64(m.Tokenizer.Size()) {
-			return badRequest(param, "token %d is out of the vocabulary, want numbers below %d", token, m.Tokenizer.Size())
+			return badRequest(param, "token %d is out of the vocabulary, want numbers below %d", token,
+				m.Tokenizer.Size())
 		}
 	}
 	return nil
@@ -174,7 +176,8 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	var tokens []uint32
 	switch {
 	case body.Prompt != nil:
-		tokens, err = t.model.Tokenizer.Prompt(r.Context(), *body.Prompt, body.AddSpecialTokens == nil || *body.AddSpecialTokens)
+		tokens, err = t.model.Tokenizer.Prompt(r.Context(), *body.Prompt,
+			body.AddSpecialTokens == nil || *body.AddSpecialTokens)
 	case len(body.Messages) > 0:
 		chat := chatRequest{Messages: body.Messages}
 		if err := chat.checkRoles(); err != nil {

@@ -106,7 +106,8 @@ func (m *Model) chatTokens(ctx context.Context, c tokens.Chat) ([]uint32, error)
 			}
 			img := tokens.Image{Mark: mark}
 			var width, height int
-			if _, err := fmt.Sscanf(mark[len(imageMark)+len(imageSecret):], " %d %d %x", &width, &height, &img.Seed); err != nil {
+			if _, err := fmt.Sscanf(mark[len(imageMark)+len(imageSecret):], " %d %d %x", &width, &height,
+				&img.Seed); err != nil {
 				return nil, err
 			}
 			if img.Tokens = m.Images.tokens(width, height); img.Tokens > maxTokens/4 || all > maxTokens/4 {

@@ -26,7 +26,8 @@ func TestImages(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].Images = Images{Tokens: 100, Tile: 512} })
 	wide, small := picture(t, 1025, 512), picture(t, 512, 513) // three tiles and two
 	chat := func(text string) string {
-		return fmt.Sprintf(`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"See"},%s]}]}`, text)
+		return fmt.Sprintf(`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"See"},%s]}]}`,
+			text)
 	}
 	part := func(url, detail string) string {
 		return fmt.Sprintf(`{"type":"image_url","image_url":{"url":%q,"detail":%q}}`, url, detail)
@@ -67,7 +68,8 @@ func TestImages(t *testing.T) {
 	data := strings.TrimPrefix(wide, "data:image/png;base64,")
 	messages := fmt.Sprintf(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"See"},
 		{"type":"image","source":{"type":"base64","media_type":"image/png","data":%q}}]}]}`, data)
-	if got := post(t, url+"/v1/messages/count_tokens", messages); at(got.json(t), "input_tokens") != float64(alone+300) {
+	if got := post(t, url+"/v1/messages/count_tokens", messages); at(got.json(t),
+		"input_tokens") != float64(alone+300) {
 		t.Errorf("/v1/messages: got %s, want %d", got.text, alone+300)
 	}
 	for body, want := range map[string]string{

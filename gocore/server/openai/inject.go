@@ -37,7 +37,8 @@ var faultFields = []strictjson.Field{
 	{Name: "delay_ms", Type: strictjson.Number{Max: 3.6e6}},
 	{Name: "break_after_tokens", Type: strictjson.Integer{}},
 	{Name: "model", Type: strictjson.Text{}},
-	{Name: "path", Type: strictjson.Enum{Choices: []string{chatPath, completionsPath, responsesPath, messagesPath, embeddingsPath, nativePath}}},
+	{Name: "path", Type: strictjson.Enum{Choices: []string{chatPath, completionsPath, responsesPath, messagesPath,
+		embeddingsPath, nativePath}}},
 }
 
 // byHeader are the fields of a fault that a request asks for itself.
@@ -127,7 +128,8 @@ func parseFault(text string, fields []strictjson.Field) (Fault, error) {
 	if err := strictjson.Join(o.RangeErrors()); err != nil {
 		return Fault{}, err
 	}
-	f := Fault{Status: o.Int("status"), Message: o.Text("message"), RetryAfter: o.Int("retry_after_s"), DelayMs: o.Float("delay_ms")}
+	f := Fault{Status: o.Int("status"), Message: o.Text("message"), RetryAfter: o.Int("retry_after_s"),
+		DelayMs: o.Float("delay_ms")}
 	if len(fields) == len(faultFields) {
 		f.Share, f.Model, f.Path = o.Float("share"), o.Text("model"), o.Text("path")
 	}
@@ -151,7 +153,8 @@ func (f *Faults) draw(path, model string) *injected {
 	defer f.mu.Unlock()
 	for n := range f.list {
 		fault := &f.list[n]
-		if fault.Path != "" && fault.Path != path || fault.Model != "" && fault.Model != model || f.rng.Float64() >= fault.Share {
+		if fault.Path != "" && fault.Path != path || fault.Model != "" && fault.Model != model ||
+			f.rng.Float64() >= fault.Share {
 			continue
 		}
 		i.add(fault)
@@ -171,7 +174,8 @@ func (i *injected) add(fault *Fault) {
 }
 
 func (f *Fault) problem() *problem {
-	p := &problem{status: f.Status, kind: "server_error", code: "injected", message: f.Message, retryAfter: f.RetryAfter}
+	p := &problem{status: f.Status, kind: "server_error", code: "injected", message: f.Message,
+		retryAfter: f.RetryAfter}
 	if f.Status < 500 {
 		p.kind = "invalid_request_error"
 	}

@@ -68,7 +68,8 @@ func (s *Server) Listen(a Address) (*Listener, error) {
 	}
 	limit := connectionLimit(a.MaxConnections, openFiles())
 	if limit < a.MaxConnections {
-		s.config.Log.Warn("this process may open too few files for max_connections", "max_connections", a.MaxConnections, "connections", limit, "remedy", "ulimit -n")
+		s.config.Log.Warn("this process may open too few files for max_connections", "max_connections",
+			a.MaxConnections, "connections", limit, "remedy", "ulimit -n")
 	}
 	l.server.ConnState = (&connections{limit: limit, of: map[net.Conn]*list.Element{}}).changed
 	go guard.Func(func() {
@@ -88,7 +89,8 @@ func listenError(address string, err error) error {
 		return fmt.Errorf("http_port: got %s, want another one, or 0 for any: %w", port, err)
 	}
 	if unknown := new(net.DNSError); errors.As(err, &unknown) || errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return fmt.Errorf("http_host: got %q, want an address of this machine, such as 127.0.0.1 or 0.0.0.0: %w", host, err)
+		return fmt.Errorf("http_host: got %q, want an address of this machine, such as 127.0.0.1 or 0.0.0.0: %w", host,
+			err)
 	}
 	if errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("http_port: got %s, want one that this user may listen at, such as 8000: %w", port, err)

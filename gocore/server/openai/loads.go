@@ -21,8 +21,8 @@ type Workers struct {
 type WorkerState struct {
 	Pool   string // prefill or decode, "" for both
 	Number int    // as metrics have it
-	// Blocks is the size of the KV pool in blocks of BlockSize tokens, Limit the number of requests that may run at once,
-	// 0 for any.
+	// Blocks is the size of the KV pool in blocks of BlockSize tokens, Limit the number of requests that may run at
+	// once, 0 for any.
 	Blocks, BlockSize, Limit int
 	cluster.Load
 	// Rate is tokens of answers per second, over a second or more.
@@ -44,7 +44,8 @@ func (w *Workers) AddPool(name string, args *engineargs.Args, workers int) {
 	for range workers {
 		at = append(at, len(w.list))
 		w.list = append(w.list, &WorkerState{
-			Pool: name, Number: len(w.list), Blocks: args.NumGPUBlocks, BlockSize: args.BlockSize, Limit: limitOf(args), since: w.now(),
+			Pool: name, Number: len(w.list), Blocks: args.NumGPUBlocks, BlockSize: args.BlockSize, Limit: limitOf(args),
+			since: w.now(),
 		})
 	}
 	w.at = append(w.at, at)

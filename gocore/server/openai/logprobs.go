@@ -41,7 +41,8 @@ func (g *generation) tell(d details) error {
 	}
 	if places*(d.top+1) > maxLogprobs {
 		g.release(0)
-		return badRequest("logprobs", "want at most %d in all, and %d for each of %d tokens are more", maxLogprobs, d.top+1, places)
+		return badRequest("logprobs", "want at most %d in all, and %d for each of %d tokens are more", maxLogprobs,
+			d.top+1, places)
 	}
 	return nil
 }
@@ -216,7 +217,8 @@ func (s *sampling) truncate(m *Model, prompt []uint32) ([]uint32, error) {
 		n = m.MaxLength
 	}
 	if n < 1 || n > m.MaxLength {
-		return nil, badRequest("truncate_prompt_tokens", "got %d, want -1 or an integer from 1 to %d, the longest sequence of the model", *s.Truncate, m.MaxLength)
+		return nil, badRequest("truncate_prompt_tokens",
+			"got %d, want -1 or an integer from 1 to %d, the longest sequence of the model", *s.Truncate, m.MaxLength)
 	}
 	return prompt[max(0, len(prompt)-n):], nil
 }
@@ -225,7 +227,8 @@ func (s *sampling) truncate(m *Model, prompt []uint32) ([]uint32, error) {
 func onlyText(modalities []string) error {
 	for _, m := range modalities {
 		if m != "text" {
-			return badRequest("modalities", "got %q, want text: answers are nothing else", strings.ToValidUTF8(shortened([]byte(m)), "?"))
+			return badRequest("modalities", "got %q, want text: answers are nothing else",
+				strings.ToValidUTF8(shortened([]byte(m)), "?"))
 		}
 	}
 	return nil

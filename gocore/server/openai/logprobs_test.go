@@ -53,7 +53,8 @@ func put(t *testing.T, a answer) (whole chunk, text string) {
 				into.Logprobs = c.Logprobs
 			} else if more := c.Logprobs; more != nil {
 				l := into.Logprobs
-				l.Content, l.Tokens, l.Own = append(l.Content, more.Content...), append(l.Tokens, more.Tokens...), append(l.Own, more.Own...)
+				l.Content, l.Tokens, l.Own = append(l.Content, more.Content...), append(l.Tokens, more.Tokens...),
+					append(l.Own, more.Own...)
 				l.Top, l.Offsets = append(l.Top, more.Top...), append(l.Offsets, more.Offsets...)
 			}
 		}
@@ -76,18 +77,22 @@ func TestLogprobs(t *testing.T) {
 		sum := 0.0
 		for n, other := range token.Top {
 			sum += math.Exp(other.Logprob)
-			if n == 0 && other.Token != token.Token || n > 0 && (other.Logprob >= token.Top[n-1].Logprob || other.Token == token.Token) {
+			if n == 0 && other.Token != token.Token ||
+				n > 0 && (other.Logprob >= token.Top[n-1].Logprob || other.Token == token.Token) {
 				t.Errorf("got %+v", token)
 			}
 		}
-		if len(token.Top) != 5 || sum >= 1 || token.Token != text[i:i+1] || len(token.Bytes) != 1 || c.IDs[i] != uint32(text[i]) {
+		if len(token.Top) != 5 || sum >= 1 || token.Token != text[i:i+1] || len(token.Bytes) != 1 ||
+			c.IDs[i] != uint32(text[i]) {
 			t.Errorf("token %d: got %+v, %v in all, of %q", i, token, sum, text)
 		}
 	}
-	if s := stream.Choices[0]; streamed != text || fmt.Sprint(*s.Logprobs, s.IDs, stream.Prompt) != fmt.Sprint(*c.Logprobs, c.IDs, whole.Prompt) {
+	if s := stream.Choices[0]; streamed != text ||
+		fmt.Sprint(*s.Logprobs, s.IDs, stream.Prompt) != fmt.Sprint(*c.Logprobs, c.IDs, whole.Prompt) {
 		t.Errorf("got %+v in a stream, want %+v", stream, whole)
 	}
-	if plain := post(t, url+chatPath, `{"messages":[{"role":"user","content":"Hi"}]}`).text; !strings.Contains(plain, `"logprobs":null`) || strings.Contains(plain, "token_ids") {
+	if plain := post(t, url+chatPath, `{"messages":[{"role":"user","content":"Hi"}]}`).
+		text; !strings.Contains(plain, `"logprobs":null`) || strings.Contains(plain, "token_ids") {
 		t.Errorf("got %s", plain)
 	}
 }
@@ -100,7 +105,8 @@ func TestEchoedLogprobs(t *testing.T) {
 		whole, text := put(t, post(t, url+completionsPath, fmt.Sprintf(body, "")))
 		stream, streamed := put(t, post(t, url+completionsPath, fmt.Sprintf(body, `,"stream":true`)))
 		l := whole.Choices[0].Logprobs
-		if !strings.HasPrefix(text, "Rome is") || len(text) != 7+most || strings.Join(l.Tokens, "") != text || len(l.Own) != len(text) || len(l.Top) != len(text) {
+		if !strings.HasPrefix(text, "Rome is") || len(text) != 7+most || strings.Join(l.Tokens, "") != text ||
+			len(l.Own) != len(text) || len(l.Top) != len(text) {
 			t.Fatalf("%d: got %q, %+v", most, text, whole)
 		}
 		for i := range l.Tokens {

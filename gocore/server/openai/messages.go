@@ -86,7 +86,8 @@ func (b blocks) text(param string) (string, error) {
 			continue
 		}
 		if part.Type != "text" {
-			return "", badRequest(param, "got a block of type %q, want text: this server reads nothing else there", shortened([]byte(part.Type)))
+			return "", badRequest(param, "got a block of type %q, want text: this server reads nothing else there",
+				shortened([]byte(part.Type)))
 		}
 		text.WriteString(part.Text)
 	}
@@ -143,7 +144,8 @@ func (m *blockMessage) add(c *chatRequest) error {
 			only = false
 		case "tool_use":
 			call, err := json.Marshal(map[string]any{
-				"id": part.ID, "type": "function", "function": map[string]string{"name": part.Name, "arguments": string(part.Input)},
+				"id": part.ID, "type": "function",
+				"function": map[string]string{"name": part.Name, "arguments": string(part.Input)},
 			}, json.Deterministic(true))
 			if err != nil {
 				return err
@@ -156,7 +158,8 @@ func (m *blockMessage) add(c *chatRequest) error {
 			}
 			c.Messages = append(c.Messages, message{Role: "tool", ToolCallID: part.Call, Content: content(text)})
 		default:
-			return badRequest("messages", "got a block of type %q, want text, image, tool_use or tool_result: this server reads nothing else", shortened([]byte(part.Type)))
+			return badRequest("messages", "got a block of type %q, want text, image, tool_use or tool_result: this "+
+				"server reads nothing else", shortened([]byte(part.Type)))
 		}
 	}
 	if !only || len(m.Content) == 0 {
@@ -181,7 +184,8 @@ func (r *messagesRequest) addTools(c *chatRequest) error {
 			continue
 		}
 		same, err := json.Marshal(map[string]any{
-			"type": "function", "function": map[string]any{"name": t.Name, "description": t.Description, "parameters": t.Schema},
+			"type": "function", "function": map[string]any{"name": t.Name, "description": t.Description,
+				"parameters": t.Schema},
 		}, json.Deterministic(true))
 		if err != nil {
 			return err
@@ -201,7 +205,8 @@ func (r *messagesRequest) addTools(c *chatRequest) error {
 	case "tool":
 		c.ToolChoice = fmt.Appendf(nil, `{"type":"function","name":%s}`, quote(r.ToolChoice.Name))
 	default:
-		return badRequest("tool_choice", "got the type %q, want auto, any, tool or none", shortened([]byte(r.ToolChoice.Type)))
+		return badRequest("tool_choice", "got the type %q, want auto, any, tool or none",
+			shortened([]byte(r.ToolChoice.Type)))
 	}
 	return nil
 }
@@ -265,7 +270,8 @@ func asMessages(h handler) handler {
 
 // messageKinds are the types of errors by their status.
 var messageKinds = map[int]string{
-	http.StatusBadRequest: "invalid_request_error", http.StatusUnauthorized: "authentication_error", http.StatusNotFound: "not_found_error",
+	http.StatusBadRequest: "invalid_request_error", http.StatusUnauthorized: "authentication_error",
+	http.StatusNotFound:              "not_found_error",
 	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
 	http.StatusServiceUnavailable: "overloaded_error", statusClientGone: "invalid_request_error",
 }
@@ -300,7 +306,8 @@ func (*messageShape) event(b []byte, kind, members string) []byte {
 func (s *messageShape) begin(b []byte, kind, members string) []byte {
 	b = s.end(b)
 	s.open = kind
-	b = s.event(b, "content_block_start", fmt.Sprintf(`"index":%d,"content_block":{"type":%q,%s}`, s.blocks, kind, members))
+	b = s.event(b, "content_block_start",
+		fmt.Sprintf(`"index":%d,"content_block":{"type":%q,%s}`, s.blocks, kind, members))
 	s.blocks++
 	return b
 }
@@ -316,7 +323,8 @@ func (s *messageShape) end(b []byte) []byte {
 
 // more adds to the block that is open.
 func (s *messageShape) more(b []byte, kind, member, text string) []byte {
-	return s.event(b, "content_block_delta", fmt.Sprintf(`"index":%d,"delta":{"type":%q,%q:%s}`, s.blocks-1, kind, member, quote(text)))
+	return s.event(b, "content_block_delta",
+		fmt.Sprintf(`"index":%d,"delta":{"type":%q,%q:%s}`, s.blocks-1, kind, member, quote(text)))
 }
 
 func (s *messageShape) appendPart(b []byte, g *generation, c *choice, to int) []byte {
@@ -334,7 +342,8 @@ func (s *messageShape) appendPart(b []byte, g *generation, c *choice, to int) []
 	}
 	if len(c.answer.Calls) > 0 {
 		c.eachCall(from, c.seen, func(i int, id string) {
-			b = s.begin(b, "tool_use", fmt.Sprintf(`"id":%s,"name":%s,"input":{}`, quote(id), quote(c.answer.Calls[i].Name)))
+			b = s.begin(b, "tool_use", fmt.Sprintf(`"id":%s,"name":%s,"input":{}`, quote(id),
+				quote(c.answer.Calls[i].Name)))
 		}, func(_ int, arguments string) {
 			b = s.more(b, "input_json_delta", "partial_json", arguments)
 		})
@@ -352,7 +361,8 @@ func (s *messageShape) appendPart(b []byte, g *generation, c *choice, to int) []
 func (s *messageShape) appendEnd(b []byte, g *generation) []byte {
 	b = s.end(b)
 	reason, sequence := g.choices[0].stopped()
-	b = s.event(b, "message_delta", fmt.Sprintf(`"delta":{"stop_reason":%q,"stop_sequence":%s},"usage":%s`, reason, sequence, g.messagesUsage()))
+	b = s.event(b, "message_delta", fmt.Sprintf(`"delta":{"stop_reason":%q,"stop_sequence":%s},"usage":%s`, reason,
+		sequence, g.messagesUsage()))
 	return s.event(b, "message_stop", "")
 }
 
@@ -401,7 +411,8 @@ func (s *messageShape) whole(g *generation) []byte {
 		if !input.IsValid() { // it was cut off
 			input = jsontext.Value("{}")
 		}
-		parts = append(parts, fmt.Sprintf(`{"type":"tool_use","id":%s,"name":%s,"input":%s}`, quote(call.ID), quote(call.Function.Name), input))
+		parts = append(parts, fmt.Sprintf(`{"type":"tool_use","id":%s,"name":%s,"input":%s}`, quote(call.ID),
+			quote(call.Function.Name), input))
 	}
 	return s.message(g, strings.Join(parts, ","), false)
 }

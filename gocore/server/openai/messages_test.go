@@ -84,7 +84,8 @@ func readMessage(t *testing.T, a answer) (m spoken) {
 		}
 	}
 	starts, stops := strings.Count(fmt.Sprint(parts), "block_start"), strings.Count(fmt.Sprint(parts), "block_stop")
-	if parts[0] != "message_start" || parts[len(parts)-1] != "message_stop" || starts != stops || starts != len(m.Content) {
+	if parts[0] != "message_start" || parts[len(parts)-1] != "message_stop" || starts != stops ||
+		starts != len(m.Content) {
 		t.Errorf("got %v", parts)
 	}
 	return m
@@ -93,14 +94,18 @@ func readMessage(t *testing.T, a answer) (m spoken) {
 // TestMessages: /v1/messages answers with text, thoughts and calls, whole and in a stream.
 func TestMessages(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].Answers.Thinking, c.Models[0].Answers.MostCalls = 0.5, 3 })
-	tools := `"tools":[{"name":"weather","description":"x","input_schema":` + city + `},{"type":"web_search_20250305","name":"web_search"}]`
+	tools := `"tools":[{"name":"weather","description":"x","input_schema":` + city +
+		`},{"type":"web_search_20250305","name":"web_search"}]`
 	hello := `"messages":[{"role":"user","content":"Hi"}]`
 	for members, want := range map[string]string{
 		`"max_tokens":30,` + hello: "text max_tokens",
 		`"max_tokens":40,"system":[{"type":"text","text":"Be brief."}],"thinking":{"type":"enabled","budget_tokens":1024},` + hello: "thinking text max_tokens",
-		`"max_tokens":60,"stop_sequences":[" "],` + hello:                                                       "text stop_sequence",
-		`"max_tokens":90,"tool_choice":{"type":"tool","name":"weather"},` + tools + `,` + hello:                 "tool_use tool_use",
-		`"max_tokens":400,"tool_choice":{"type":"any","disable_parallel_tool_use":true},` + tools + `,` + hello: "tool_use tool_use",
+		`"max_tokens":60,"stop_sequences":[" "],` +
+			hello: "text stop_sequence",
+		`"max_tokens":90,"tool_choice":{"type":"tool","name":"weather"},` + tools + `,` +
+			hello: "tool_use tool_use",
+		`"max_tokens":400,"tool_choice":{"type":"any","disable_parallel_tool_use":true},` + tools + `,` +
+			hello: "tool_use tool_use",
 		`"max_tokens":30,` + tools + `,"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]},
 			{"role":"assistant","content":[{"type":"thinking","thinking":"Hm"},{"type":"tool_use","id":"t","name":"weather","input":{"city":"Rome"}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"31"}]}]}]`: "text max_tokens",
@@ -115,12 +120,14 @@ func TestMessages(t *testing.T) {
 					City *string
 					Days int
 				}
-				if err := json.Unmarshal(block.Input, &input); err != nil || input.City == nil || input.Days < 1 || block.Name != "weather" {
+				if err := json.Unmarshal(block.Input, &input); err != nil || input.City == nil || input.Days < 1 ||
+					block.Name != "weather" {
 					t.Errorf("%s: got %+v", members, block)
 				}
 			}
 		}
-		if got+whole.Reason != want || (whole.Sequence == " ") != strings.Contains(members, "stop_seq") || whole.Usage.Output == 0 {
+		if got+whole.Reason != want || (whole.Sequence == " ") != strings.Contains(members, "stop_seq") ||
+			whole.Usage.Output == 0 {
 			t.Errorf("%s: got %+v", members, whole)
 		}
 		if whole.Usage.Input+whole.Usage.Cached != stream.Usage.Input+stream.Usage.Cached {
@@ -152,11 +159,13 @@ func TestWrongMessages(t *testing.T) {
 		`{"max_tokens":9}`: `messages: got none`,
 		`{"max_tokens":9,"messages":[{"role":"user","content":3}]}`: `want a string or a list of blocks`,
 	} {
-		if a := post(t, url+messagesPath, body, "X-Api-Key", "key"); a.status < 400 || !strings.Contains(a.text, want) || !strings.HasPrefix(a.text, `{"type":"error"`) {
+		if a := post(t, url+messagesPath, body, "X-Api-Key", "key"); a.status < 400 ||
+			!strings.Contains(a.text, want) || !strings.HasPrefix(a.text, `{"type":"error"`) {
 			t.Errorf("%s: got %d %s, want %s", body, a.status, a.text, want)
 		}
 	}
-	if a := post(t, url+messagesPath, `{}`); a.status != 401 || !strings.Contains(a.text, `"type":"authentication_error"`) {
+	if a := post(t, url+messagesPath, `{}`); a.status != 401 ||
+		!strings.Contains(a.text, `"type":"authentication_error"`) {
 		t.Errorf("got %d %s", a.status, a.text)
 	}
 }
@@ -212,7 +221,8 @@ func TestEmbeddings(t *testing.T) {
 		t.Errorf("got %d vectors of %d numbers for %d tokens", len(plain), len(plain[0]), tokens)
 	}
 	for i := range plain[0] {
-		if plain[0][i] != plain[2][i] || math.Abs(plain[0][i]-packed[0][i]) > 1e-7 || math.Abs(plain[1][i]-packed[1][i]) > 1e-7 || plain[0][i] != ids[0][i] {
+		if plain[0][i] != plain[2][i] || math.Abs(plain[0][i]-packed[0][i]) > 1e-7 ||
+			math.Abs(plain[1][i]-packed[1][i]) > 1e-7 || plain[0][i] != ids[0][i] {
 			t.Fatalf("number %d differs", i)
 		}
 	}
@@ -220,9 +230,11 @@ func TestEmbeddings(t *testing.T) {
 		t.Error("different texts have the same vector")
 	}
 	for members, want := range map[string]string{
-		`"input":[]`: "input", `"input":"x","dimensions":0`: "dimensions", `"input":"x","encoding_format":"int8"`: "encoding_format", `"user":"x"`: "input",
+		`"input":[]`: "input", `"input":"x","dimensions":0`: "dimensions",
+		`"input":"x","encoding_format":"int8"`: "encoding_format", `"user":"x"`: "input",
 	} {
-		if a := post(t, url+embeddingsPath, `{`+members+`}`); a.status != 400 || !strings.Contains(a.text, `"param":"`+want+`"`) {
+		if a := post(t, url+embeddingsPath, `{`+members+`}`); a.status != 400 ||
+			!strings.Contains(a.text, `"param":"`+want+`"`) {
 			t.Errorf("%s: got %d %s", members, a.status, a.text)
 		}
 	}

@@ -32,10 +32,12 @@ type requestMetrics struct {
 
 // Buckets, in tokens, requests and seconds.
 var (
-	arrivalBuckets  = []float64{.0001, .0002, .0005, .001, .002, .003, .005, .0075, .01, .02, .05, .1, .2, .5, 1, 10, 60}
+	arrivalBuckets = []float64{.0001, .0002, .0005, .001, .002, .003, .005, .0075, .01, .02, .05, .1, .2, .5, 1, 10,
+		60}
 	choiceBuckets   = []float64{1, 2, 5, 10, 20}
-	durationBuckets = []float64{.001, .01, .05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
-	gapBuckets      = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	durationBuckets = []float64{.001, .01, .05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240,
+		480, 960, 1920, 7680}
+	gapBuckets = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 )
 
 // lengthBuckets returns 1, 2, 5, 10 and so on up to the longest length.
@@ -52,11 +54,15 @@ func lengthBuckets(longest int) (buckets []float64) {
 
 // newMetrics registers metrics for models whose longest sequence has the given number of tokens.
 func newMetrics(r *prometheus.Registry, models *served, longest int) *metrics {
-	m := &metrics{registry: r, lengths: lengthBuckets(longest), engines: map[string]*requestMetrics{}, frontend: newFrontendMetrics(r)}
-	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynosim_http_errors_total", Help: "Requests that got an error instead of an answer."}, []string{"status"})
-	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dynosim_requests_in_flight", Help: "Requests that are being answered."}, []string{"model_name"})
+	m := &metrics{registry: r, lengths: lengthBuckets(longest), engines: map[string]*requestMetrics{},
+		frontend: newFrontendMetrics(r)}
+	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynosim_http_errors_total",
+		Help: "Requests that got an error instead of an answer."}, []string{"status"})
+	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dynosim_requests_in_flight",
+		Help: "Requests that are being answered."}, []string{"model_name"})
 	m.arrival = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "dynosim_arrival_delay_seconds", Help: "From the header of a request to its arrival at the engines: its body is read and tokenized in between.",
+		Name:    "dynosim_arrival_delay_seconds",
+		Help:    "From the header of a request to its arrival at the engines: its body is read and tokenized in between.",
 		Buckets: arrivalBuckets,
 	}, []string{"model_name"})
 	r.MustRegister(m.refusals, m.open, m.arrival, adapterMetrics{models})
@@ -88,22 +94,30 @@ func newRequestMetrics(r *prometheus.Registry, model *Model, lengths []float64) 
 		labels, more = append(labels, "engine"), []string{"0"} // engines of a server are workers without ranks
 	}
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels)
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets},
+			labels)
 		r.MustRegister(h)
 		return h
 	}
 	m := &requestMetrics{
-		more:    more,
-		success: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "request_success_total", Help: "Answers that are complete."}, append(labels[:len(labels):len(labels)], "finished_reason")),
-		prompt:  histogram("request_prompt_tokens", "Tokens of prompts.", lengths), answer: histogram("request_generation_tokens", "Tokens of answers.", lengths),
-		longest:   histogram("request_max_num_generation_tokens", "Tokens of the longest answer to a request.", lengths),
-		choices:   histogram("request_params_n", "Answers that a request asks for.", choiceBuckets),
-		most:      histogram("request_params_max_tokens", "Tokens that a request asks for.", lengths),
-		queued:    histogram("request_queue_time_seconds", "From the arrival of a request to the beginning of its first pass.", durationBuckets),
-		prefill:   histogram("request_prefill_time_seconds", "From the beginning of the first pass to the first token.", durationBuckets),
-		decode:    histogram("request_decode_time_seconds", "From the first token to the last one.", durationBuckets),
-		inference: histogram("request_inference_time_seconds", "From the beginning of the first pass to the last token.", durationBuckets),
-		each:      histogram("request_time_per_output_token_seconds", "Mean gap between the tokens of an answer.", gapBuckets),
+		more: more,
+		success: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "request_success_total",
+			Help: "Answers that are complete."}, append(labels[:len(labels):len(labels)], "finished_reason")),
+		prompt: histogram("request_prompt_tokens", "Tokens of prompts.", lengths),
+		answer: histogram("request_generation_tokens", "Tokens of answers.", lengths),
+		longest: histogram("request_max_num_generation_tokens", "Tokens of the longest answer to a request.",
+			lengths),
+		choices: histogram("request_params_n", "Answers that a request asks for.", choiceBuckets),
+		most:    histogram("request_params_max_tokens", "Tokens that a request asks for.", lengths),
+		queued: histogram("request_queue_time_seconds",
+			"From the arrival of a request to the beginning of its first pass.", durationBuckets),
+		prefill: histogram("request_prefill_time_seconds", "From the beginning of the first pass to the first token.",
+			durationBuckets),
+		decode: histogram("request_decode_time_seconds", "From the first token to the last one.", durationBuckets),
+		inference: histogram("request_inference_time_seconds",
+			"From the beginning of the first pass to the last token.", durationBuckets),
+		each: histogram("request_time_per_output_token_seconds", "Mean gap between the tokens of an answer.",
+			gapBuckets),
 	}
 	r.MustRegister(m.success)
 	return m

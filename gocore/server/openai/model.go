@@ -24,8 +24,8 @@ type Model struct {
 	Tokenizer  tokens.Tokenizer
 	Answers    answers.Source
 	Deployment *deployment.Deployment
-	// Backend makes the answers in place of Answers and Deployment; nil if they do. Its texts end with one of EndTokens,
-	// and may begin with reasoning between Marks.
+	// Backend makes the answers in place of Answers and Deployment; nil if they do. Its texts end with one of
+	// EndTokens, and may begin with reasoning between Marks.
 	Backend   backend.Backend
 	EndTokens []uint32
 	Marks     *answers.Marks // nil for a model that does not reason

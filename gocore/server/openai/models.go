@@ -21,7 +21,8 @@ type card struct {
 }
 
 func (m *Model) card(a *adapter) card {
-	c := card{ID: m.Name, Object: "model", Created: a.loaded.Unix(), OwnedBy: "dynosim", Root: m.Name, MaxLength: m.MaxLength}
+	c := card{ID: m.Name, Object: "model", Created: a.loaded.Unix(), OwnedBy: "dynosim", Root: m.Name,
+		MaxLength: m.MaxLength}
 	if !m.elsewhere() {
 		c.OwnedBy = m.Args.EngineType.String() // by which gateways tell engines
 	}
@@ -58,8 +59,10 @@ const (
 
 // CheckAdapterName refuses names that metrics and messages cannot show.
 func CheckAdapterName(name string) error {
-	if name == "" || len(name) > maxAdapterName || strings.ContainsFunc(name, func(c rune) bool { return c == ',' || unicode.IsControl(c) }) {
-		return fmt.Errorf("got %q, want 1 to %d bytes without commas and control characters", shortened([]byte(name)), maxAdapterName)
+	if name == "" || len(name) > maxAdapterName ||
+		strings.ContainsFunc(name, func(c rune) bool { return c == ',' || unicode.IsControl(c) }) {
+		return fmt.Errorf("got %q, want 1 to %d bytes without commas and control characters", shortened([]byte(name)),
+			maxAdapterName)
 	}
 	return nil
 }
@@ -71,7 +74,8 @@ func (m *Model) load(name, path string) bool {
 	if m.place(name) >= 0 {
 		return false
 	}
-	m.adapters = append(m.adapters, newAdapter(name, path, "adapter\x00"+name+"\x00"+strconv.FormatInt(loads.Add(1), 10)+"\x00"))
+	m.adapters = append(m.adapters, newAdapter(name, path,
+		"adapter\x00"+name+"\x00"+strconv.FormatInt(loads.Add(1), 10)+"\x00"))
 	return true
 }
 

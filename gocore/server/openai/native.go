@@ -61,7 +61,8 @@ func (r *nativeRequest) completion() (*completionRequest, error) {
 		{"video_data", given(r.Video), "not supported: prompts are text"},
 		{"input_embeds", given(r.Embeddings), "not supported: prompts are text or tokens"},
 		{"return_hidden_states", r.Hidden, "not supported: there are none"},
-		{"bootstrap_room", given(r.Bootstrap), "not supported: KV moves between the workers of one server only, see --num-prefill-workers"},
+		{"bootstrap_room", given(r.Bootstrap),
+			"not supported: KV moves between the workers of one server only, see --num-prefill-workers"},
 		{"sampling_params.ebnf", r.Sampling.Grammar != nil, "not supported, want json_schema or regex"},
 		{"sampling_params.structural_tag", given(r.Sampling.Tag), "not supported, want json_schema or regex"},
 	}); err != nil {
@@ -74,7 +75,8 @@ func (r *nativeRequest) completion() (*completionRequest, error) {
 	}
 	c := &completionRequest{MaxTokens: &most}
 	c.sampling = sampling{
-		MinTokens: p.Fewest, N: p.N, Stop: p.Stop, StopTokenIDs: p.StopTokens, IncludeStop: p.NoTrim, IgnoreEOS: p.IgnoreEnd, Stream: r.Stream,
+		MinTokens: p.Fewest, N: p.N, Stop: p.Stop, StopTokenIDs: p.StopTokens, IncludeStop: p.NoTrim,
+		IgnoreEOS: p.IgnoreEnd, Stream: r.Stream,
 		Seed: p.Seed, Priority: r.Priority, CacheSalt: r.Salt, SkipSpecialTokens: p.Special,
 		Model: r.Model, Adapter: r.Adapter,
 	}

@@ -12,7 +12,8 @@ func TestPromisedObject(t *testing.T) {
 	schema := `{"type":"object","title":"City","properties":{"city":{"type":"string"},"people":{"type":"integer"}},"required":["city","people"]}`
 	ask := func(role, content string) map[string]any {
 		body, _ := json.Marshal(map[string]any{
-			"messages":        []map[string]string{{"role": "system", "content": "Answer."}, {"role": role, "content": content}, {"role": "user", "content": "Rome {really}?"}},
+			"messages": []map[string]string{{"role": "system", "content": "Answer."},
+				{"role": role, "content": content}, {"role": "user", "content": "Rome {really}?"}},
 			"response_format": map[string]string{"type": "json_object"}, "max_tokens": 300,
 		})
 		got := post(t, url+"/v1/chat/completions", string(body)).json(t)
@@ -29,13 +30,15 @@ func TestPromisedObject(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ role, content string }{
-		{"assistant", schema}, {"user", `{"type":"object","properties":{"city":1}}`}, {"user", `{"type":"object","properties":{"city":{"type":"nothing"}}}`},
+		{"assistant", schema}, {"user", `{"type":"object","properties":{"city":1}}`},
+		{"user", `{"type":"object","properties":{"city":{"type":"nothing"}}}`},
 	} {
 		if said := ask(c.role, c.content); said["city"] != nil && said["people"] != nil {
 			t.Errorf("%.60s: got %v", c.content, said)
 		}
 	}
-	for _, text := range []string{strings.Repeat(`{"a":`, 1000) + schema, strings.Repeat(" ", maxSchemaText) + schema, "", "{", schema[:20]} {
+	for _, text := range []string{strings.Repeat(`{"a":`, 1000) + schema, strings.Repeat(" ", maxSchemaText) + schema,
+		"", "{", schema[:20]} {
 		if found := schemaInText(text); found != nil {
 			t.Errorf("%.60s: got %s", text, found)
 		}

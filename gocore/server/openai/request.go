@@ -145,7 +145,8 @@ func (c *content) join(text []byte) error {
 			}
 			*c += content(mark)
 		default:
-			return badRequest("", "got a part of type %q, want text or an image: this server reads nothing else", p.Type)
+			return badRequest("", "got a part of type %q, want text or an image: this server reads nothing else",
+				p.Type)
 		}
 	}
 	return nil
@@ -243,7 +244,8 @@ const (
 // check finds values that no server accepts.
 func (s *sampling) check() error {
 	if err := refused([]refusal{
-		{"prompt_logprobs", s.PromptLogprobs != nil, "not supported; /v1/completions with echo and logprobs has those of the prompt"},
+		{"prompt_logprobs", s.PromptLogprobs != nil,
+			"not supported; /v1/completions with echo and logprobs has those of the prompt"},
 		{"use_beam_search", s.BeamSearch, "not supported: no answer is better than another one"},
 		{"allowed_token_ids", len(s.AllowedTokens) > 0, "not supported; want structured_outputs"},
 		{"logits_processors", some(s.Processors), "not supported: there are no logits"},
@@ -323,7 +325,8 @@ func (r *chatRequest) check() error {
 		{"chat_template", r.Template != nil, "not supported: the model has its own"},
 		{"functions", some(r.Functions), "not supported, want tools"},
 		{"function_call", some(r.FunctionCall), "not supported, want tool_choice"},
-		{"documents", some(r.Documents), "not supported: want them in messages, or in chat_template_kwargs for a template that reads them"},
+		{"documents", some(r.Documents), "not supported: want them in messages, or in chat_template_kwargs for a " +
+			"template that reads them"},
 		{"web_search_options", some(r.Search), "not supported: nothing is searched"},
 		{"echo", r.Echo, "not supported: an answer is a message of its own"},
 		{"continue_final_message", r.Continue, "not supported: an answer is a message of its own"},
@@ -433,7 +436,8 @@ func (r *completionRequest) check() error {
 	case r.Logprobs != nil && (*r.Logprobs < 0 || *r.Logprobs > maxTop):
 		return badRequest("logprobs", "got %d, want an integer from 0 to %d", *r.Logprobs, maxTop)
 	case r.BestOf != nil && *r.BestOf != r.choices():
-		return badRequest("best_of", "got %d, want n (%d) or nothing: no answer is better than another one", *r.BestOf, r.choices())
+		return badRequest("best_of", "got %d, want n (%d) or nothing: no answer is better than another one", *r.BestOf,
+			r.choices())
 	case r.Suffix != "":
 		return badRequest("suffix", "not supported")
 	}

@@ -78,7 +78,8 @@ func (i *inputItem) said(place int) (*message, error) {
 	case "function_call_output":
 		return &message{Role: "tool", ToolCallID: i.CallID, Content: i.Output}, nil
 	default:
-		return nil, badRequest("", "item %d has the type %q, want message, function_call or function_call_output: this server reads nothing else", place, i.Type)
+		return nil, badRequest("", "item %d has the type %q, want message, function_call or function_call_output: "+
+			"this server reads nothing else", place, i.Type)
 	}
 }
 
@@ -86,7 +87,8 @@ func (i *inputItem) said(place int) (*message, error) {
 func (r *responsesRequest) chat() (*chatRequest, error) {
 	switch {
 	case r.Previous != "":
-		return nil, badRequest("previous_response_id", "this server keeps no responses; send the whole conversation as input")
+		return nil, badRequest("previous_response_id",
+			"this server keeps no responses; send the whole conversation as input")
 	case r.Background:
 		return nil, badRequest("background", "this server keeps no responses; leave it out")
 	case slices.Contains(r.Include, "message.output_text.logprobs") || r.TopLogprobs != nil && *r.TopLogprobs > 0:
@@ -97,7 +99,8 @@ func (r *responsesRequest) chat() (*chatRequest, error) {
 	if err := checkMost("max_output_tokens", r.MaxTokens); err != nil {
 		return nil, err
 	}
-	c := &chatRequest{sampling: r.sampling, Tools: r.Tools, ToolChoice: r.ToolChoice, Parallel: r.Parallel, MaxTokens: r.MaxTokens}
+	c := &chatRequest{sampling: r.sampling, Tools: r.Tools, ToolChoice: r.ToolChoice, Parallel: r.Parallel,
+		MaxTokens: r.MaxTokens}
 	if r.Text != nil && r.Text.Format != nil {
 		c.form.formatAt = "text.format"
 		c.form.ResponseFormat = r.Text.Format.same()
@@ -139,7 +142,8 @@ func (r *responsesRequest) tooling() string {
 	if len(r.Tools) > 0 {
 		list, _ = json.Marshal(r.Tools)
 	}
-	return fmt.Sprintf(`"parallel_tool_calls":%t,"temperature":null,"top_p":null,"tool_choice":%s,"tools":%s`, parallel, choice, list)
+	return fmt.Sprintf(`"parallel_tool_calls":%t,"temperature":null,"top_p":null,"tool_choice":%s,"tools":%s`, parallel,
+		choice, list)
 }
 
 // responseShape is the form of /v1/responses: each part of a stream is an event with a type and a number.
@@ -186,7 +190,8 @@ func (s *responseShape) appendPart(b []byte, g *generation, c *choice, to int) [
 	if c.answer.Complete(to) {
 		b = s.event(b, "response.output_text.done", s.place()+`,"text":`+string(quote(c.shown()))+`,"logprobs":[]`)
 		b = s.event(b, "response.content_part.done", s.place()+`,"part":`+s.part(c.shown()))
-		b = s.event(b, "response.output_item.done", `"output_index":0,"item":`+string(s.message(s.ended(g), s.part(c.shown()))))
+		b = s.event(b, "response.output_item.done",
+			`"output_index":0,"item":`+string(s.message(s.ended(g), s.part(c.shown()))))
 	}
 	return b
 }
@@ -201,14 +206,18 @@ func (s *responseShape) appendCalls(b []byte, g *generation, c *choice, to int) 
 	}
 	done := func() {
 		if open >= 0 {
-			b = s.event(b, "response.function_call_arguments.done", s.callPlace(open)+fmt.Sprintf(`,"name":%s,"arguments":%s`, quote(c.answer.Calls[open].Name), quote(c.arguments(open))))
-			b = s.event(b, "response.output_item.done", fmt.Sprintf(`"output_index":%d,"item":%s`, open, s.call(c, open, "completed")))
+			b = s.event(b, "response.function_call_arguments.done",
+				s.callPlace(open)+fmt.Sprintf(`,"name":%s,"arguments":%s`, quote(c.answer.Calls[open].Name),
+					quote(c.arguments(open))))
+			b = s.event(b, "response.output_item.done",
+				fmt.Sprintf(`"output_index":%d,"item":%s`, open, s.call(c, open, "completed")))
 		}
 	}
 	c.eachCall(from, c.seen, func(i int, _ string) {
 		done()
 		open, s.items = i, append(s.items, newID("fc_", ""))
-		b = s.event(b, "response.output_item.added", fmt.Sprintf(`"output_index":%d,"item":%s`, i, s.call(c, i, "in_progress")))
+		b = s.event(b, "response.output_item.added",
+			fmt.Sprintf(`"output_index":%d,"item":%s`, i, s.call(c, i, "in_progress")))
 	}, func(i int, arguments string) {
 		b = s.event(b, "response.function_call_arguments.delta", s.callPlace(i)+`,"delta":`+string(quote(arguments)))
 	})
@@ -251,7 +260,8 @@ func (s *responseShape) part(text string) string {
 }
 
 func (s *responseShape) message(status string, parts ...string) []byte {
-	return fmt.Appendf(nil, `{"id":%s,"type":"message","status":%q,"role":"assistant","content":[%s]}`, quote(s.item), status, strings.Join(parts, ","))
+	return fmt.Appendf(nil, `{"id":%s,"type":"message","status":%q,"role":"assistant","content":[%s]}`, quote(s.item),
+		status, strings.Join(parts, ","))
 }
 
 // ended returns the status of a response that is over.

@@ -74,7 +74,8 @@ type Server struct {
 // New returns a server whose models run.
 func New(c Config) *Server {
 	c.BodyTimeout, c.WriteTimeout = cmp.Or(c.BodyTimeout, bodyTimeout), cmp.Or(c.WriteTimeout, writeTimeout)
-	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), board: board{since: time.Now()}, bodies: newBodies(c.MaxBody), tokens: semaphore.NewWeighted(maxTokens), engineID: newID("", "")}
+	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), board: board{since: time.Now()},
+		bodies: newBodies(c.MaxBody), tokens: semaphore.NewWeighted(maxTokens), engineID: newID("", "")}
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
@@ -105,19 +106,24 @@ const (
 // routes registers all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do
 // not.
 func (s *Server) routes() {
-	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses, embeddingsPath: s.embeddings, nativePath: s.native}
+	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses,
+		embeddingsPath: s.embeddings, nativePath: s.native}
 	for path, h := range generating {
 		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
 	}
 	s.mux.Handle("POST "+messagesPath, s.open(asMessages(s.keyed(s.generating(s.messages)))))
 	s.mux.Handle("POST "+messagesPath+"/count_tokens", s.open(asMessages(s.keyed(s.countTokens))))
 	for path, h := range map[string]handler{
-		"GET /v1/models": s.models, "GET /v1/models/{name...}": s.model, "POST /tokenize": s.tokenize, "POST /detokenize": s.detokenize,
+		"GET /v1/models": s.models, "GET /v1/models/{name...}": s.model, "POST /tokenize": s.tokenize,
+		"POST /detokenize":            s.detokenize,
 		"POST /v1/completions/render": s.renderCompletions, "POST /v1/chat/completions/render": s.renderChat,
-		"POST /sleep": s.sleep, "POST /wake_up": s.wakeUp, "GET /is_sleeping": s.isSleeping, "GET /dashboard/state": s.dashboard, "POST /reset_prefix_cache": s.resetPrefixCache,
-		"POST /flush_cache": s.flushCache, "GET /flush_cache": s.flushCache, "GET /health_generate": s.generating(s.healthGenerate),
-		"GET /model_info": s.modelInfo, "GET /get_model_info": s.modelInfo, "GET /server_info": s.serverInfo, "GET /get_server_info": s.serverInfo,
-		"GET /get_load": s.load, "GET /loads": s.loads, "GET /v1/loads": s.loads,
+		"POST /sleep": s.sleep, "POST /wake_up": s.wakeUp, "GET /is_sleeping": s.isSleeping,
+		"GET /dashboard/state": s.dashboard, "POST /reset_prefix_cache": s.resetPrefixCache,
+		"POST /flush_cache": s.flushCache, "GET /flush_cache": s.flushCache,
+		"GET /health_generate": s.generating(s.healthGenerate),
+		"GET /model_info":      s.modelInfo, "GET /get_model_info": s.modelInfo, "GET /server_info": s.serverInfo,
+		"GET /get_server_info": s.serverInfo,
+		"GET /get_load":        s.load, "GET /loads": s.loads, "GET /v1/loads": s.loads,
 		"POST /v1/load_lora_adapter": s.loadAdapter, "POST /v1/unload_lora_adapter": s.unloadAdapter,
 	} {
 		s.mux.Handle(path, s.open(s.keyed(h)))
@@ -128,7 +134,8 @@ func (s *Server) routes() {
 		page.ServeHTTP(w, r)
 	})
 	for path, h := range map[string]handler{
-		"GET /health": s.health, "GET /healthz": s.health, "GET /ready": s.health, "GET /ping": s.health, "GET /live": s.live,
+		"GET /health": s.health, "GET /healthz": s.health, "GET /ready": s.health, "GET /ping": s.health,
+		"GET /live":    s.live,
 		"GET /version": s.version, "GET /{$}": s.root,
 	} {
 		s.mux.Handle(path, s.open(h))
@@ -218,8 +225,10 @@ func withHints(ctx context.Context, headers http.Header) (context.Context, error
 	}
 	if text := headers.Get(deadlineHeader); text != "" {
 		var err error
-		if h.deadlineMs, err = strconv.ParseFloat(text, 64); err != nil || !(h.deadlineMs > 0) || h.deadlineMs > mostDeadlineMs {
-			return ctx, badRequest("", "header %s: got %q, want a number of milliseconds above 0 and up to 1e12", deadlineHeader, text)
+		if h.deadlineMs, err = strconv.ParseFloat(text, 64); err != nil || !(h.deadlineMs > 0) ||
+			h.deadlineMs > mostDeadlineMs {
+			return ctx, badRequest("", "header %s: got %q, want a number of milliseconds above 0 and up to 1e12",
+				deadlineHeader, text)
 		}
 	}
 	if h == (hints{}) {
@@ -242,8 +251,8 @@ func (s *Server) open(h handler) http.HandlerFunc {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 		}
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-			// A Content-Length beside it, which net/http takes away, is how requests are smuggled past proxies: RFC 9112, 6.1,
-			// wants such a connection closed.
+			// A Content-Length beside it, which net/http takes away, is how requests are smuggled past proxies: RFC
+			// 9112, 6.1, wants such a connection closed.
 			w.Header().Set("Connection", "close")
 		}
 		id := r.Header.Get(requestID)
@@ -342,7 +351,8 @@ var errNoModel error = unavailable("no model is served yet: workers are awaited"
 
 // errTooLate is the error of an answer that takes longer than Config.Timeout.
 var errTooLate error = &problem{
-	status: http.StatusGatewayTimeout, kind: "server_error", code: "timeout", message: "the answer took longer than --request-timeout",
+	status: http.StatusGatewayTimeout, kind: "server_error", code: "timeout",
+	message: "the answer took longer than --request-timeout",
 }
 
 // overloaded returns the error of a request that finds the queue full.

@@ -66,7 +66,8 @@ func serverOf(t *testing.T, arguments string, change func(*Config)) *Server {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	c := Config{
-		Models: []*Model{newModel(t, "m", arguments, registry)}, MaxBody: 1 << 20, Log: slog.New(slog.DiscardHandler), Registry: registry,
+		Models: []*Model{newModel(t, "m", arguments, registry)}, MaxBody: 1 << 20, Log: slog.New(slog.DiscardHandler),
+		Registry: registry,
 	}
 	if change != nil {
 		change(&c)
@@ -164,13 +165,15 @@ func at(value any, path ...any) any {
 func TestStreamedAndNot(t *testing.T) {
 	_, url := start(t, fast, nil)
 	for _, c := range []struct{ path, body, delta, whole, used string }{
-		{"/v1/chat/completions", `"messages":[{"role":"user","content":"Hi"}],"max_tokens":40`, "delta content", "message content", "completion_tokens"},
+		{"/v1/chat/completions", `"messages":[{"role":"user","content":"Hi"}],"max_tokens":40`, "delta content",
+			"message content", "completion_tokens"},
 		{"/v1/completions", `"prompt":"Hi","max_tokens":40`, "text", "text", "completion_tokens"},
 	} {
 		whole := post(t, url+c.path, "{"+c.body+"}").json(t)
 		text := at(whole, append([]any{"choices", 0}, steps(c.whole)...)...).(string)
 		stream := post(t, url+c.path, "{"+c.body+`,"stream":true,"stream_options":{"include_usage":true}}`)
-		if !strings.HasSuffix(stream.text, "data: [DONE]\n\n") || !strings.HasPrefix(stream.header.Get("Content-Type"), "text/event-stream") {
+		if !strings.HasSuffix(stream.text, "data: [DONE]\n\n") ||
+			!strings.HasPrefix(stream.header.Get("Content-Type"), "text/event-stream") {
 			t.Errorf("%s: got %v, %s", c.path, stream.header, stream.text)
 		}
 		var joined, finish string
@@ -186,7 +189,8 @@ func TestStreamedAndNot(t *testing.T) {
 				used = n
 			}
 		}
-		if len(text) != 40 || joined != text || finish != "length" || used != 40.0 || at(whole, "usage", c.used) != 40.0 {
+		if len(text) != 40 || joined != text || finish != "length" || used != 40.0 ||
+			at(whole, "usage", c.used) != 40.0 {
 			t.Errorf("%s: got %q, %q, %q, %v", c.path, text, joined, finish, used)
 		}
 	}
@@ -218,7 +222,8 @@ func TestResponses(t *testing.T) {
 			kinds = append(kinds, strings.TrimPrefix(kind, "response."))
 		}
 	}
-	want := "created in_progress output_item.added content_part.added output_text.done content_part.done output_item.done incomplete"
+	want := "created in_progress output_item.added content_part.added output_text.done content_part.done " +
+		"output_item.done incomplete"
 	if got := strings.Join(kinds, " "); joined != text || got != want {
 		t.Errorf("got %q, %s", joined, got)
 	}
@@ -243,7 +248,8 @@ func TestRefused(t *testing.T) {
 		{chat, `{}`, 400, "messages", "at least one message"},
 		{chat, `{"messages":[{"content":"Hi"}]}`, 400, "messages", "no role"},
 		{chat, `{"messages":[{"role":"user","content":7}]}`, 400, "messages.0.content", "got 7"},
-		{chat, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400, "messages.0.content", "image_url"},
+		{chat, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400, "messages.0.content",
+			"image_url"},
 		{chat, `{"model":"x",` + hello + `}`, 404, "model", "does not exist"},
 		{chat, `{"max_tokens":0,` + hello + `}`, 400, "max_tokens", "integer from 1"},
 		{chat, `{"max_tokens":"many",` + hello + `}`, 400, "max_tokens", "want an integer"},
@@ -274,23 +280,29 @@ func TestRefused(t *testing.T) {
 		{chat, `{"continue_final_message":true,` + hello + `}`, 400, "continue_final_message", "not supported"},
 		{chat, `{"truncate_prompt_tokens":0,` + hello + `}`, 400, "truncate_prompt_tokens", "want -1 or"},
 		{chat, `{"truncate_prompt_tokens":5000,` + hello + `}`, 400, "truncate_prompt_tokens", "to 4096"},
-		{chat, `{"logprobs":true,"top_logprobs":20,"n":128,"max_tokens":4000,` + hello + `}`, 400, "logprobs", "want at most 1048576"},
+		{chat, `{"logprobs":true,"top_logprobs":20,"n":128,"max_tokens":4000,` + hello + `}`, 400, "logprobs",
+			"want at most 1048576"},
 		{"/v1/responses", `{"input":"x","top_logprobs":2}`, 400, "top_logprobs", "not supported by /v1/responses"},
 		{chat, `{"tools":[{}],"tool_choice":"required",` + hello + `}`, 400, "tools", "none of them is a function"},
 		{chat, `{"tools":[7],` + hello + `}`, 400, "tools.0", "got a number, want an object"},
-		{chat, `{"tools":[{"type":"function"},{"type":"function","function":{"name":5}}],` + hello + `}`, 400, "tools.1.function.name", "got a number, want a string"},
+		{chat, `{"tools":[{"type":"function"},{"type":"function","function":{"name":5}}],` + hello + `}`, 400,
+			"tools.1.function.name", "got a number, want a string"},
 		{chat, `{"tools":[{"function":"f"}],` + hello + `}`, 400, "tools.0.function", "want an object"},
-		{"/v1/responses", `{"input":"x","tools":[{"type":"function","name":5}]}`, 400, "tools.0.name", "got a number, want a string"},
-		{chat, `{"response_format":{"type":"yaml"},` + hello + `}`, 400, "response_format", "want text, json_object or json_schema"},
+		{"/v1/responses", `{"input":"x","tools":[{"type":"function","name":5}]}`, 400, "tools.0.name",
+			"got a number, want a string"},
+		{chat, `{"response_format":{"type":"yaml"},` + hello + `}`, 400, "response_format",
+			"want text, json_object or json_schema"},
 		{chat, `{"stream_options":{},` + hello + `}`, 400, "stream_options", "stream true"},
-		{chat, `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 5000) + `"}]}`, 400, "", "maximum context length"},
+		{chat, `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 5000) + `"}]}`, 400, "",
+			"maximum context length"},
 		{chat, `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, 413, "", "larger than"},
 		{"/v1/completions", `{}`, 400, "prompt", "missing"},
 		{"/v1/completions", `{"prompt":[[999]]}`, 400, "prompt", "out of the vocabulary"},
 		{"/v1/completions", `{"prompt":"x","logprobs":21}`, 400, "logprobs", "from 0 to 20"},
 		{"/v1/completions", `{"prompt":"x","max_tokens":0}`, 400, "max_tokens", "integer from 1"},
 		{"/v1/completions", `{"prompt":"x","suffix":"y"}`, 400, "suffix", "not supported"},
-		{"/v1/responses", `{"input":"x","previous_response_id":"y"}`, 400, "previous_response_id", "keeps no responses"},
+		{"/v1/responses", `{"input":"x","previous_response_id":"y"}`, 400, "previous_response_id",
+			"keeps no responses"},
 		{"/tokenize", `{}`, 400, "prompt", "missing"},
 		{"/detokenize", `{"tokens":[1000]}`, 400, "tokens", "out of the vocabulary"},
 		{"/v1/load_lora_adapter", `{}`, 400, "lora_name", "missing"},
@@ -302,7 +314,8 @@ func TestRefused(t *testing.T) {
 		shown := c.body[:min(len(c.body), 80)]
 		message, _ := at(got.json(t), "error", "message").(string)
 		param, _ := at(got.json(t), "error", "param").(string)
-		if got.status != c.status || !strings.Contains(message, c.says) || param != c.param || at(got.json(t), "error", "type") != "invalid_request_error" {
+		if got.status != c.status || !strings.Contains(message, c.says) || param != c.param ||
+			at(got.json(t), "error", "type") != "invalid_request_error" {
 			t.Errorf("%s %s: got %d %s", c.path, shown, got.status, got.text)
 		}
 	}
@@ -338,9 +351,11 @@ func TestChoicesAndStops(t *testing.T) {
 	plain := at(post(t, url+"/v1/completions", `{"prompt":"a","max_tokens":60}`).json(t), "choices", 0, "text").(string)
 	word := strings.Fields(plain)[2]
 	for _, stream := range []string{"", `,"stream":true`} {
-		stopped := post(t, url+"/v1/completions", fmt.Sprintf(`{"prompt":"a","max_tokens":60,"stop":[%q]%s}`, word, stream))
+		stopped := post(t, url+"/v1/completions",
+			fmt.Sprintf(`{"prompt":"a","max_tokens":60,"stop":[%q]%s}`, word, stream))
 		text, reason := "", ""
-		for _, e := range events(t, answer{200, nil, "data: " + strings.ReplaceAll(stopped.text, "data: ", "\ndata: ")}) {
+		for _, e := range events(t, answer{200, nil,
+			"data: " + strings.ReplaceAll(stopped.text, "data: ", "\ndata: ")}) {
 			text += at(e, "choices", 0, "text").(string)
 			if r, ok := at(e, "choices", 0, "stop_reason").(string); ok {
 				reason = r
@@ -350,7 +365,8 @@ func TestChoicesAndStops(t *testing.T) {
 			t.Errorf("stop %q%s: got %q, %q, want %q", word, stream, text, reason, want)
 		}
 	}
-	late := post(t, url+"/v1/completions", fmt.Sprintf(`{"prompt":"a","max_tokens":60,"stop":%q,"min_tokens":59}`, word)).json(t)
+	late := post(t, url+"/v1/completions",
+		fmt.Sprintf(`{"prompt":"a","max_tokens":60,"stop":%q,"min_tokens":59}`, word)).json(t)
 	if n := at(late, "usage", "completion_tokens").(float64); n < 59 {
 		t.Errorf("got %v tokens, want at least 59", n)
 	}
@@ -444,7 +460,8 @@ func TestFullQueue(t *testing.T) {
 	defer begin(t, url+"/v1/completions", endless)()
 	eventually(t, "two wait", func() bool { return d.Waiting() == 2 })
 	got := post(t, url+"/v1/completions", endless)
-	if got.status != 429 || got.header.Get("Retry-After") == "" || at(got.json(t), "error", "type") != "rate_limit_error" {
+	if got.status != 429 || got.header.Get("Retry-After") == "" ||
+		at(got.json(t), "error", "type") != "rate_limit_error" {
 		t.Errorf("got %d %v %s", got.status, got.header, got.text)
 	}
 }
@@ -491,7 +508,8 @@ func TestOpenMetrics(t *testing.T) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
-	if err != nil || !strings.HasPrefix(response.Header.Get("Content-Type"), "application/openmetrics-text") || !bytes.HasSuffix(text, []byte("# EOF\n")) {
+	if err != nil || !strings.HasPrefix(response.Header.Get("Content-Type"), "application/openmetrics-text") ||
+		!bytes.HasSuffix(text, []byte("# EOF\n")) {
 		t.Errorf("got %v, %s", err, text)
 	}
 	if got := get(t, url+"/metrics"); !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
@@ -502,7 +520,8 @@ func TestOpenMetrics(t *testing.T) {
 func TestKeys(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Keys = []string{"one", "two"} })
 	const body = `{"prompt":"x"}`
-	for header, want := range map[string]int{"Bearer one": 200, "Bearer two": 200, "bearer one": 200, "Bearer  two": 200, "Basic one": 401, "Bearer three": 401, "Bearer": 401, "one": 401, "": 401} {
+	for header, want := range map[string]int{"Bearer one": 200, "Bearer two": 200, "bearer one": 200,
+		"Bearer  two": 200, "Basic one": 401, "Bearer three": 401, "Bearer": 401, "one": 401, "": 401} {
 		got := post(t, url+"/v1/completions", body, "Authorization", header)
 		if got.status != want || want == 401 && at(got.json(t), "error", "code") != "invalid_api_key" {
 			t.Errorf("%q: got %d %s", header, got.status, got.text)
@@ -530,7 +549,8 @@ func TestRequestIDs(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	s, url := start(t, slow, func(c *Config) { c.Timeout = 50 * time.Millisecond })
-	if got := post(t, url+"/v1/completions", `{"prompt":"x"}`); got.status != 504 || at(got.json(t), "error", "code") != "timeout" {
+	if got := post(t, url+"/v1/completions", `{"prompt":"x"}`); got.status != 504 ||
+		at(got.json(t), "error", "code") != "timeout" {
 		t.Errorf("got %d %s", got.status, got.text)
 	}
 	eventually(t, "the call has ended", func() bool { return s.config.Models[0].Deployment.Open() == 0 })
@@ -549,7 +569,8 @@ func TestInjectedFaults(t *testing.T) {
 	_, url := start(t, fast, faults(`{"share":0.5,"status":429,"retry_after_s":7}`))
 	refused := 0
 	for range 100 {
-		if got := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":1}`); got.status == 429 && got.header.Get("Retry-After") == "7" {
+		if got := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":1}`); got.status == 429 &&
+			got.header.Get("Retry-After") == "7" {
 			refused++
 		}
 	}
@@ -557,7 +578,8 @@ func TestInjectedFaults(t *testing.T) {
 		t.Errorf("%d of 100 requests were refused", refused)
 	}
 	_, url = start(t, fast, faults(`[{"share":1,"break_after_tokens":5}]`))
-	response, err := http.Post(url+"/v1/completions", "", strings.NewReader(`{"prompt":"x","max_tokens":50,"stream":true}`))
+	response, err := http.Post(url+"/v1/completions", "",
+		strings.NewReader(`{"prompt":"x","max_tokens":50,"stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -581,7 +603,8 @@ func TestFaultsByHeader(t *testing.T) {
 		t.Errorf("got %d after %v", got.status, time.Since(begun))
 	}
 	for _, c := range []struct{ fault, want string }{
-		{`{}`, "X-Inject-Error: got a fault that does nothing"}, {`{"share":1,"status":500}`, "share"}, {`429`, "X-Inject-Error"},
+		{`{}`, "X-Inject-Error: got a fault that does nothing"}, {`{"share":1,"status":500}`, "share"},
+		{`429`, "X-Inject-Error"},
 		{`{"status":200}`, "status: got 200"},
 	} {
 		if got := ask(c.fault); got.status != 400 || !strings.Contains(got.text, c.want) {
@@ -619,7 +642,8 @@ func TestBadFaults(t *testing.T) {
 		{`[{"share":1}`, "want a JSON object or a list of them"},
 		{`7`, `got "7", want a JSON object`},
 		{``, `got "", want a JSON object`},
-		{`{"share":1,"status":500,"path":"/nope"}`, `path: got "/nope", want one of /v1/chat/completions, /v1/completions, /v1/responses`},
+		{`{"share":1,"status":500,"path":"/nope"}`,
+			`path: got "/nope", want one of /v1/chat/completions, /v1/completions, /v1/responses`},
 		{`{`, "line 1 column 2: unexpected end of text"},
 	} {
 		if _, err := ParseFaults(c.text, 0); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -633,8 +657,10 @@ func TestReasoning(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].Answers.Thinking = 0.5 })
 	const body = `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":40`
 	got := post(t, url+"/v1/chat/completions", body+"}").json(t)
-	thought, text := at(got, "choices", 0, "message", "reasoning_content").(string), at(got, "choices", 0, "message", "content").(string)
-	if len(thought) != 18 || len(text) != 20 || at(got, "usage", "completion_tokens_details", "reasoning_tokens") != 20.0 {
+	thought, text := at(got, "choices", 0, "message", "reasoning_content").(string),
+		at(got, "choices", 0, "message", "content").(string)
+	if len(thought) != 18 || len(text) != 20 ||
+		at(got, "usage", "completion_tokens_details", "reasoning_tokens") != 20.0 {
 		t.Errorf("got %v", got)
 	}
 	var thoughts, texts string
@@ -652,7 +678,8 @@ func TestReasoning(t *testing.T) {
 }
 
 func TestEchoAndRecorded(t *testing.T) {
-	recording, err := answers.ReadRecording(strings.NewReader(`{"prompt":"What","response":"Grüße"}` + "\n" + `{"prompt":"What now","response":"Later"}`))
+	recording, err := answers.ReadRecording(strings.NewReader(`{"prompt":"What","response":"Grüße"}` + "\n" +
+		`{"prompt":"What now","response":"Later"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -661,17 +688,20 @@ func TestEchoAndRecorded(t *testing.T) {
 		a.Mode, a.Recorded = answers.Recorded, recording
 	})
 	say := func(url, content string) string {
-		body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"response_format":{"type":"json_object"}}`, content)
+		body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"response_format":{"type":"json_object"}}`,
+			content)
 		text, _ := at(post(t, url+"/v1/chat/completions", body).json(t), "choices", 0, "message", "content").(string)
 		return text
 	}
-	for said, want := range map[string]string{"What": "Grüße", "What is it?": "Grüße", "What now?": "Later", "What nothing": "Grüße"} {
+	for said, want := range map[string]string{"What": "Grüße", "What is it?": "Grüße", "What now?": "Later",
+		"What nothing": "Grüße"} {
 		if got := say(url, said); got != want {
 			t.Errorf("%q: got %q, want %q", said, got, want)
 		}
 	}
 	_, url = start(t, fast, func(c *Config) { c.Models[0].Answers.Mode = answers.Echo })
-	got := post(t, url+"/v1/chat/completions", `{"messages":[{"role":"user","content":"Grüße 🙂"}],"max_tokens":3}`).json(t)
+	got := post(t, url+"/v1/chat/completions", `{"messages":[{"role":"user","content":"Grüße 🙂"}],"max_tokens":3}`).
+		json(t)
 	if at(got, "choices", 0, "message", "content") != "Gr" || at(got, "choices", 0, "finish_reason") != "length" {
 		t.Errorf("got %v, want what three bytes say", got)
 	}
@@ -680,10 +710,12 @@ func TestEchoAndRecorded(t *testing.T) {
 func TestModels(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models = append(c.Models, newModel(t, "second", fast, nil)) })
 	list := get(t, url+"/v1/models").json(t)
-	if at(list, "data", 0, "id") != "m" || at(list, "data", 1, "id") != "second" || get(t, url+"/v1/models/second").json(t)["id"] != "second" {
+	if at(list, "data", 0, "id") != "m" || at(list, "data", 1, "id") != "second" ||
+		get(t, url+"/v1/models/second").json(t)["id"] != "second" {
 		t.Errorf("got %v", list)
 	}
-	if got := post(t, url+"/v1/completions", `{"prompt":"x"}`); got.status != 400 || !strings.Contains(got.text, "m, second") {
+	if got := post(t, url+"/v1/completions", `{"prompt":"x"}`); got.status != 400 ||
+		!strings.Contains(got.text, "m, second") {
 		t.Errorf("without a model: got %d %s", got.status, got.text)
 	}
 	if got := post(t, url+"/v1/completions", `{"model":"second","prompt":"x"}`); got.status != 200 {
@@ -698,7 +730,8 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	response, err := client.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x","stream":true}`))
+	response, err := client.Post(url+"/v1/completions", "application/json",
+		strings.NewReader(`{"prompt":"x","stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -745,8 +778,10 @@ func TestMetrics(t *testing.T) {
 	})
 	page := get(t, url+"/metrics").text
 	for _, want := range []string{
-		`vllm:num_requests_running{engine="0",model_name="m",worker_id="0"} 1`, `vllm:lora_requests_info{max_lora="4",running_lora_adapters="lora",waiting_lora_adapters=""}`,
-		`vllm:num_requests_waiting{`, `vllm:kv_cache_usage_perc{`, `vllm:time_to_first_token_seconds_bucket{`, `vllm:inter_token_latency_seconds_bucket{`,
+		`vllm:num_requests_running{engine="0",model_name="m",worker_id="0"} 1`,
+		`vllm:lora_requests_info{max_lora="4",running_lora_adapters="lora",waiting_lora_adapters=""}`,
+		`vllm:num_requests_waiting{`, `vllm:kv_cache_usage_perc{`, `vllm:time_to_first_token_seconds_bucket{`,
+		`vllm:inter_token_latency_seconds_bucket{`,
 		`dynosim_arrival_delay_seconds_count{model_name="m"} 1`,
 	} {
 		if !strings.Contains(page, want) {
@@ -757,12 +792,16 @@ func TestMetrics(t *testing.T) {
 
 // TestTooManyTokens: requests that ask for more than memory holds are turned away, and give back what they held.
 func TestTooManyTokens(t *testing.T) {
-	s, url := start(t, `{"block_size":64,"num_gpu_blocks":1000000,"speedup_ratio":1000}`, func(c *Config) { c.Models[0].MaxLength = 40 << 20 })
+	s, url := start(t, `{"block_size":64,"num_gpu_blocks":1000000,"speedup_ratio":1000}`,
+		func(c *Config) { c.Models[0].MaxLength = 40 << 20 })
 	for body, status := range map[string]int{
-		`{"prompt":"x","max_tokens":10000000,"n":128}`: 400, `{"prompt":"x","n":128,"max_tokens":2000000,"stream":true}`: 400, // never fit
-		`{"prompt":"x","max_tokens":34000000}`: 503,
+		// never fit
+		`{"prompt":"x","max_tokens":10000000,"n":128}`:              400,
+		`{"prompt":"x","n":128,"max_tokens":2000000,"stream":true}`: 400,
+		`{"prompt":"x","max_tokens":34000000}`:                      503,
 	} {
-		if got := post(t, url+"/v1/completions", body); got.status != status || (got.header.Get("Retry-After") != "") != (status == 503) {
+		if got := post(t, url+"/v1/completions", body); got.status != status ||
+			(got.header.Get("Retry-After") != "") != (status == 503) {
 			t.Errorf("%s: got %d %.200s", body, got.status, got.text)
 		}
 	}
@@ -785,13 +824,17 @@ func TestTooManyTokens(t *testing.T) {
 // FuzzRequests sends any body to any endpoint: there is always an answer, and never an internal error.
 func FuzzRequests(f *testing.F) {
 	for i, body := range []string{
-		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"max_tokens":2,"stop":["x"],"n":2}`, `{"prompt":[[1,2],[3]],"max_tokens":1,"echo":true}`,
-		`{"input":[{"type":"message","role":"user","content":"x"}],"max_output_tokens":2}`, `{"prompt":"x","stream":true,"stream_options":{"include_usage":true}}`,
-		`{"tokens":[1,300]}`, `{"messages":null,"tools":[{}],"tool_choice":"none","chat_template_kwargs":{"a":1}}`, `[]`, "\xff",
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"max_tokens":2,"stop":["x"],"n":2}`,
+		`{"prompt":[[1,2],[3]],"max_tokens":1,"echo":true}`,
+		`{"input":[{"type":"message","role":"user","content":"x"}],"max_output_tokens":2}`,
+		`{"prompt":"x","stream":true,"stream_options":{"include_usage":true}}`,
+		`{"tokens":[1,300]}`, `{"messages":null,"tools":[{}],"tool_choice":"none","chat_template_kwargs":{"a":1}}`,
+		`[]`, "\xff",
 	} {
 		f.Add(uint8(i), body)
 	}
-	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/tokenize", "/detokenize", "/v1/load_lora_adapter", "/v1/unload_lora_adapter"}
+	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/tokenize", "/detokenize",
+		"/v1/load_lora_adapter", "/v1/unload_lora_adapter"}
 	registry := prometheus.NewRegistry()
 	args, _, err := engineargs.ParseLive(fast)
 	if err != nil {
@@ -818,7 +861,8 @@ func FuzzRequests(f *testing.F) {
 func TestPanic(t *testing.T) {
 	s, _ := start(t, fast, nil)
 	recorder := httptest.NewRecorder()
-	s.open(func(http.ResponseWriter, *http.Request) error { panic("broken") })(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
+	s.open(func(http.ResponseWriter, *http.Request) error { panic("broken") })(recorder,
+		httptest.NewRequest(http.MethodGet, "/", nil))
 	if recorder.Code != 500 || !strings.Contains(recorder.Body.String(), "internal error") {
 		t.Errorf("got %d %s", recorder.Code, recorder.Body)
 	}

@@ -183,7 +183,8 @@ func (s *chatShape) whole(g *generation) []byte {
 			said.Content, said.Calls = nil, c.toolCalls()
 		}
 		items = append(items, item{
-			Index: c.index, Message: said, Logprobs: c.allLogprobs(g), Finish: c.answer.Finish, StopReason: c.stopReason(), TokenIDs: c.ids(g),
+			Index: c.index, Message: said, Logprobs: c.allLogprobs(g), Finish: c.answer.Finish,
+			StopReason: c.stopReason(), TokenIDs: c.ids(g),
 		})
 	}
 	return g.envelope("chat.completion", items)
@@ -266,8 +267,9 @@ func (s *completionShape) whole(g *generation) []byte {
 	var items []item
 	for _, c := range g.choices {
 		items = append(items, item{
-			Index: c.index, Text: c.text(len(c.answer.Tokens)), Logprobs: c.allLogprobs(g), Finish: c.answer.Finish, StopReason: c.stopReason(),
-			TokenIDs: c.ids(g), PromptIDs: g.prompts(c),
+			Index: c.index, Text: c.text(len(c.answer.Tokens)), Logprobs: c.allLogprobs(g), Finish: c.answer.Finish,
+			StopReason: c.stopReason(),
+			TokenIDs:   c.ids(g), PromptIDs: g.prompts(c),
 		})
 	}
 	return g.envelope("text_completion", items)

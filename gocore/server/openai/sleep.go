@@ -116,7 +116,8 @@ func (s *Server) isSleeping(w http.ResponseWriter, _ *http.Request) error {
 func (s *Server) resetPrefixCache(w http.ResponseWriter, r *http.Request) error {
 	if running := r.URL.Query().Get("reset_running_requests"); running != "" {
 		if yes, err := strconv.ParseBool(running); err != nil || yes {
-			return badRequest("reset_running_requests", "got %s, want false: workers with requests keep their caches", shortened([]byte(running)))
+			return badRequest("reset_running_requests", "got %s, want false: workers with requests keep their caches",
+				shortened([]byte(running)))
 		}
 	}
 	busy, err := s.emptyCaches()

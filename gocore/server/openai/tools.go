@@ -37,13 +37,15 @@ func (t *namedTool) called() string {
 
 // parseToolChoice reads tool_choice.
 func parseToolChoice(value jsontext.Value) (toolChoice, error) {
-	wrong := badRequest("tool_choice", "got %s, want auto, none, required, the name of a function, or allowed tools", shortened(value))
+	wrong := badRequest("tool_choice", "got %s, want auto, none, required, the name of a function, or allowed tools",
+		shortened(value))
 	switch value.Kind() {
 	case 'n', 0:
 		return toolChoice{mode: "auto"}, nil
 	case '"':
 		var mode string
-		if err := json.Unmarshal(value, &mode); err != nil || !slices.Contains([]string{"auto", "none", "required"}, mode) {
+		if err := json.Unmarshal(value, &mode); err != nil ||
+			!slices.Contains([]string{"auto", "none", "required"}, mode) {
 			return toolChoice{}, wrong
 		}
 		return toolChoice{mode: mode}, nil
@@ -74,7 +76,8 @@ func parseToolChoice(value jsontext.Value) (toolChoice, error) {
 		list = *object.Allowed
 	}
 	if list.Mode != "auto" && list.Mode != "required" || len(list.Tools) == 0 {
-		return toolChoice{}, badRequest("tool_choice", "got allowed tools with the mode %q, want auto or required, and tools", shortened([]byte(list.Mode)))
+		return toolChoice{}, badRequest("tool_choice",
+			"got allowed tools with the mode %q, want auto or required, and tools", shortened([]byte(list.Mode)))
 	}
 	c := toolChoice{mode: list.Mode}
 	for i := range list.Tools {
@@ -108,7 +111,8 @@ func (r *chatRequest) callable(m *Model) (*answers.Tools, error) {
 	case c.mode == "none":
 		return nil, nil
 	case must && m.elsewhere():
-		return nil, badRequest("tool_choice", "workers elsewhere decide what answers say, and they make text up; want auto or none, or --standalone")
+		return nil, badRequest("tool_choice",
+			"workers elsewhere decide what answers say, and they make text up; want auto or none, or --standalone")
 	case must && len(r.Tools) == 0:
 		return nil, badRequest("tool_choice", "got %s and no tools, want functions in tools", shortened(r.ToolChoice))
 	case len(r.Tools) == 0 || m.elsewhere() || !must && m.Answers.ToolCalls == 0 && m.Answers.Mode != answers.Recorded:
@@ -213,7 +217,8 @@ func (s *chatShape) appendCalls(b []byte, g *generation, c *choice, from, to int
 		b = s.close(append(b, `"finish_reason":null}`...), g)
 	}
 	c.eachCall(from, c.seen, func(i int, id string) {
-		event(fmt.Sprintf(`"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":""}`, i, quote(id), quote(c.answer.Calls[i].Name)))
+		event(fmt.Sprintf(`"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":""}`, i, quote(id),
+			quote(c.answer.Calls[i].Name)))
 	}, func(i int, arguments string) {
 		event(fmt.Sprintf(`"index":%d,"function":{"arguments":%s}`, i, quote(arguments)))
 	})

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	toolsMember = `"tools":[{"type":"function","function":{"name":"weather","parameters":` + city + `}},{"type":"function","function":{"name":"now"}}]`
-	asking      = `"messages":[{"role":"user","content":"Hi"}]`
+	toolsMember = `"tools":[{"type":"function","function":{"name":"weather","parameters":` + city +
+		`}},{"type":"function","function":{"name":"now"}}]`
+	asking = `"messages":[{"role":"user","content":"Hi"}]`
 )
 
 // said is what a chat has got, whole or in a stream.
@@ -96,9 +97,11 @@ func TestToolCalls(t *testing.T) {
 	} {
 		most := 0
 		for seed := range 10 {
-			body := fmt.Sprintf(`{%s,%s,"tool_choice":%s,"max_tokens":240,"seed":%d%%s}`, asking, toolsMember, c.choice, seed)
+			body := fmt.Sprintf(`{%s,%s,"tool_choice":%s,"max_tokens":240,"seed":%d%%s}`, asking, toolsMember, c.choice,
+				seed)
 			whole := readChat(t, post(t, url+chatPath, fmt.Sprintf(body, "")))
-			stream := readChat(t, post(t, url+chatPath, fmt.Sprintf(body, `,"stream":true,"stream_options":{"include_usage":true}`)))
+			stream := readChat(t, post(t, url+chatPath,
+				fmt.Sprintf(body, `,"stream":true,"stream_options":{"include_usage":true}`)))
 			most = max(most, len(whole.calls))
 			if whole.finish != c.finish || whole.content != "" || len(whole.calls) == 0 {
 				t.Errorf("%s: got %+v", c.choice, whole)

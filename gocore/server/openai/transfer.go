@@ -19,9 +19,11 @@ func (k *kvTransfer) check(m *Model) error {
 	case k == nil || !k.RemoteDecode && !k.RemotePrefill:
 		return nil
 	case k.RemoteDecode && k.RemotePrefill:
-		return badRequest("kv_transfer_params", "do_remote_decode and do_remote_prefill are both true, want one of them")
+		return badRequest("kv_transfer_params",
+			"do_remote_decode and do_remote_prefill are both true, want one of them")
 	case m.elsewhere():
-		return badRequest("kv_transfer_params", "not supported: the workers of this frontend hand prompts over by themselves")
+		return badRequest("kv_transfer_params",
+			"not supported: the workers of this frontend hand prompts over by themselves")
 	case k.imports() && !m.Imports:
 		return badRequest("kv_transfer_params",
 			"do_remote_prefill is not supported by these engines, want workers of one pool with scheduler dynamo")

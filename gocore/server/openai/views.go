@@ -19,8 +19,8 @@ func viewOf(ctx context.Context) string {
 	return name
 }
 
-// viewed returns a request to a path below viewPath as one to the path after the name there. Names may have slashes: the
-// longest one that is served counts.
+// viewed returns a request to a path below viewPath as one to the path after the name there. Names may have slashes:
+// the longest one that is served counts.
 func (s *Server) viewed(r *http.Request) (*http.Request, error) {
 	below, found := strings.CutPrefix(r.URL.Path, viewPath)
 	if !found {
@@ -36,7 +36,8 @@ func (s *Server) viewed(r *http.Request) (*http.Request, error) {
 	}
 	if name == "" {
 		first, _, _ := strings.Cut(below, "/")
-		return r, notFound("model_not_found", "there is no model `%s`; there are: %s", shortened([]byte(first)), s.modelNames())
+		return r, notFound("model_not_found", "there is no model `%s`; there are: %s", shortened([]byte(first)),
+			s.modelNames())
 	}
 	inside := r.WithContext(context.WithValue(r.Context(), viewKey{}, name))
 	inside.URL = &url.URL{Path: strings.TrimPrefix(below, name), RawQuery: r.URL.RawQuery}

@@ -20,7 +20,8 @@ func TestViews(t *testing.T) {
 				t.Errorf("%s%s: got %v", view, path, got)
 			}
 		}
-		for _, body := range []string{`{"prompt":"a","max_tokens":1}`, `{"prompt":"a","max_tokens":1,"model":"` + name + `"}`} {
+		for _, body := range []string{`{"prompt":"a","max_tokens":1}`,
+			`{"prompt":"a","max_tokens":1,"model":"` + name + `"}`} {
 			if got := post(t, view+"/v1/completions", body).json(t); got["model"] != name {
 				t.Errorf("%s: %s: got %v", name, body, got)
 			}
@@ -38,7 +39,8 @@ func TestViews(t *testing.T) {
 		{"/models/", "", "there is no model ``"},
 		{"/models/sql/nowhere", "{}", "there is no /nowhere"},
 	} {
-		if got := post(t, url+c.path, c.body); got.status != http.StatusNotFound || !strings.Contains(got.text, c.says) {
+		if got := post(t, url+c.path, c.body); got.status != http.StatusNotFound ||
+			!strings.Contains(got.text, c.says) {
 			t.Errorf("%s: got %d %s", c.path, got.status, got.text)
 		}
 	}
@@ -51,13 +53,17 @@ func TestViews(t *testing.T) {
 func TestAdapterInRequest(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].Adapters = []string{"sql", "m:odd"} })
 	for _, c := range []struct{ body, model string }{
-		{`"model":"m:sql"`, "sql"}, {`"model":"m","lora_path":"sql"`, "sql"}, {`"lora_path":"sql"`, "sql"}, {`"model":"m:sql","lora_path":"none"`, "sql"},
-		{`"model":"m:odd"`, "m:odd"}, {`"model":"m:m:odd"`, "m:odd"}, {`"lora_path":null`, "m"}, {`"lora_path":""`, "m"},
+		{`"model":"m:sql"`, "sql"}, {`"model":"m","lora_path":"sql"`, "sql"}, {`"lora_path":"sql"`, "sql"},
+		{`"model":"m:sql","lora_path":"none"`, "sql"},
+		{`"model":"m:odd"`, "m:odd"}, {`"model":"m:m:odd"`, "m:odd"}, {`"lora_path":null`, "m"},
+		{`"lora_path":""`, "m"},
 	} {
 		for path, prompt := range map[string]string{
-			"/v1/completions": `"prompt":"a"`, "/v1/chat/completions": `"messages":[{"role":"user","content":"a"}]`, "/v1/embeddings": `"input":"a"`,
+			"/v1/completions": `"prompt":"a"`, "/v1/chat/completions": `"messages":[{"role":"user","content":"a"}]`,
+			"/v1/embeddings": `"input":"a"`,
 		} {
-			if got := post(t, url+path, `{`+prompt+`,`+c.body+`}`); got.status != http.StatusOK || got.json(t)["model"] != c.model {
+			if got := post(t, url+path, `{`+prompt+`,`+c.body+`}`); got.status != http.StatusOK ||
+				got.json(t)["model"] != c.model {
 				t.Errorf("%s %s: got %d %s", path, c.body, got.status, got.text)
 			}
 		}

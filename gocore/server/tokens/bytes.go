@@ -27,7 +27,8 @@ const (
 
 // specialTexts are how special tokens look as text.
 var specialTexts = map[uint32]string{
-	beginOfText: "<|begin_of_text|>", endOfText: "<|end_of_text|>", messageStart: "<|im_start|>", messageEnd: "<|im_end|>",
+	beginOfText: "<|begin_of_text|>", endOfText: "<|end_of_text|>", messageStart: "<|im_start|>",
+	messageEnd: "<|im_end|>",
 }
 
 // Bytes is the tokenizer that needs no files: a token is a byte. A conversation is written with four tokens of its own:

@@ -64,7 +64,8 @@ func OpenFolder(python, folder string, helpers int, draws bool, log *slog.Logger
 		return nil, err
 	}
 	f := &Folder{
-		python: python, folder: folder, log: log, vocabulary: vocabulary, words: described.Words, texts: described.Texts, jobs: make(chan *job, maxJobs),
+		python: python, folder: folder, log: log, vocabulary: vocabulary, words: described.Words,
+		texts: described.Texts, jobs: make(chan *job, maxJobs),
 	}
 	for i := range helpers {
 		var h *helper

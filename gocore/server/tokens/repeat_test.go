@@ -6,7 +6,8 @@ import (
 )
 
 func TestRepeat(t *testing.T) {
-	said := Spoken{Tokens: []uint32{7, 8, 9}, Text: "abcd", Ends: []int32{1, 1, 4}} // "a", a part of a character, the rest
+	// "a", a part of a character, the rest
+	said := Spoken{Tokens: []uint32{7, 8, 9}, Text: "abcd", Ends: []int32{1, 1, 4}}
 	tests := []struct {
 		n    int
 		text string
@@ -19,7 +20,8 @@ func TestRepeat(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got := said.Repeat(tt.n)
-		if got.Text != tt.text || !slices.Equal(got.Ends, tt.ends) || len(got.Tokens) != tt.n || got.Tokens[tt.n-1] != said.Tokens[(tt.n-1)%3] {
+		if got.Text != tt.text || !slices.Equal(got.Ends, tt.ends) || len(got.Tokens) != tt.n ||
+			got.Tokens[tt.n-1] != said.Tokens[(tt.n-1)%3] {
 			t.Errorf("Repeat(%d): got %+v, want %q %v", tt.n, got, tt.text, tt.ends)
 		}
 	}

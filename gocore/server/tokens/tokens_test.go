@@ -17,13 +17,16 @@ import (
 
 // scripts are texts in 20 scripts, and what is not text.
 var scripts = []string{
-	"Hello, world", "Grüße aus Köln", "Привет, мир", "Γειά σου Κόσμε", "שלום עולם", "مرحبا بالعالم", "नमस्ते दुनिया", "হ্যালো বিশ্ব", "ਸਤ ਸ੍ਰੀ ਅਕਾਲ", "வணக்கம்",
-	"హలో", "ಹಲೋ", "ഹലോ", "สวัสดีชาวโลก", "ສະບາຍດີ", "မင်္ဂလာပါ", "გამარჯობა", "Բարեւ", "你好，世界", "こんにちは", "안녕하세요", "ሰላም", "🙂👩‍👩‍👧 e\u0301", "\x00\t\n", "",
+	"Hello, world", "Grüße aus Köln", "Привет, мир", "Γειά σου Κόσμε", "שלום עולם", "مرحبا بالعالم", "नमस्ते दुनिया",
+	"হ্যালো বিশ্ব", "ਸਤ ਸ੍ਰੀ ਅਕਾਲ", "வணக்கம்",
+	"హలో", "ಹಲೋ", "ഹലോ", "สวัสดีชาวโลก", "ສະບາຍດີ", "မင်္ဂလာပါ", "გამარჯობა", "Բարեւ", "你好，世界", "こんにちは", "안녕하세요", "ሰላም",
+	"🙂👩‍👩‍👧 e\u0301", "\x00\t\n", "",
 }
 
 func checkSpoken(t *testing.T, name string, s Spoken) {
 	t.Helper()
-	if len(s.Tokens) != len(s.Ends) || !slices.IsSorted(s.Ends) || len(s.Ends) > 0 && int(s.Ends[len(s.Ends)-1]) != len(s.Text) {
+	if len(s.Tokens) != len(s.Ends) || !slices.IsSorted(s.Ends) ||
+		len(s.Ends) > 0 && int(s.Ends[len(s.Ends)-1]) != len(s.Text) {
 		t.Fatalf("%s: %d tokens, ends %v of %d bytes", name, len(s.Tokens), s.Ends, len(s.Text))
 	}
 	for _, end := range s.Ends {
@@ -87,7 +90,8 @@ func TestGrowingConversation(t *testing.T) {
 	chat := Chat{Messages: []Message{{Role: "user", Content: "Hi"}}, Generate: true}
 	first, _ := Bytes{}.Chat(ctx, chat)
 	answer := Bytes{}.Draw(20, 5)
-	chat.Messages = append(chat.Messages, Message{Role: "assistant", Content: answer.Text}, Message{Role: "user", Content: "And?"})
+	chat.Messages = append(chat.Messages, Message{Role: "assistant", Content: answer.Text},
+		Message{Role: "user", Content: "And?"})
 	second, _ := Bytes{}.Chat(ctx, chat)
 	if begin := append(first, answer.Tokens...); !slices.Equal(second[:len(begin)], begin) {
 		t.Errorf("got %v, want it to begin with %v", second, begin)
@@ -168,7 +172,8 @@ func TestHelperEnds(t *testing.T) {
 	f := openFolder(t, tiny)
 	ctx := context.Background()
 	for range 4 {
-		f.jobs <- &job{question{Kind: "nothing", Text: strings.Repeat("x", 10)}, make(chan result, 1)} // an error of its own
+		// an error of its own
+		f.jobs <- &job{question{Kind: "nothing", Text: strings.Repeat("x", 10)}, make(chan result, 1)}
 	}
 	h, _, err := startHelper(f.python, f.folder, false)
 	if err != nil {
@@ -207,7 +212,8 @@ func TestTemplates(t *testing.T) {
 	}
 	ctx := context.Background()
 	chat := Chat{Messages: []Message{{Role: "user", Content: "Hello"}}}
-	if _, err := openFolder(t, folder).Chat(ctx, chat); err == nil || !strings.Contains(err.Error(), "no chat template") {
+	if _, err := openFolder(t, folder).Chat(ctx, chat); err == nil ||
+		!strings.Contains(err.Error(), "no chat template") {
 		t.Errorf("got %v", err)
 	}
 	template := `{% if messages[0].role == 'user' %}{{ raise_exception('system first') }}{% endif %}{{ tools | tojson }}{% for m in messages %}{% break %}{% endfor %}`

@@ -35,7 +35,8 @@ func (s *prefillSamples) fill(t *timing.Tables) error {
 		}
 	}
 	if low == high {
-		return &timing.TableError{Array: "prefill_isl", Got: fmt.Sprintf("only the value %v", low), Want: "two or more different ones"}
+		return &timing.TableError{Array: "prefill_isl", Got: fmt.Sprintf("only the value %v", low),
+			Want: "two or more different ones"}
 	}
 	if len(seconds) == 0 {
 		return &timing.TableError{Array: "prefill_ttft", Got: "only zeros", Want: "durations"}
@@ -43,7 +44,9 @@ func (s *prefillSamples) fill(t *timing.Tables) error {
 	slopes, p0 := fit(seconds, isl)
 	p1 := slopes[0]
 	if !(p1 >= 0) {
-		return &timing.TableError{Array: "prefill_ttft", Got: fmt.Sprintf("durations that change by %v s for each token", p1), Want: "longer ones for longer prompts"}
+		return &timing.TableError{Array: "prefill_ttft",
+			Got:  fmt.Sprintf("durations that change by %v s for each token", p1),
+			Want: "longer ones for longer prompts"}
 	}
 	t.PrefillISL = linspace(low, high)
 	t.PrefillTTFTMs = make([]float64, resolution)
@@ -81,16 +84,20 @@ func (s *decodeSamples) fill(t *timing.Tables) error {
 	}
 	switch {
 	case !(maxKV > 0 && maxKV < math.Inf(1)):
-		return &timing.TableError{Array: "x_kv_usage", Got: fmt.Sprintf("at most %v tokens in use", maxKV), Want: "samples with KV tokens in use"}
+		return &timing.TableError{Array: "x_kv_usage", Got: fmt.Sprintf("at most %v tokens in use", maxKV),
+			Want: "samples with KV tokens in use"}
 	case maxContext <= 1:
-		return &timing.TableError{Array: "y_context_length", Got: "no sample with more than one token of context", Want: "longer contexts"}
+		return &timing.TableError{Array: "y_context_length", Got: "no sample with more than one token of context",
+			Want: "longer contexts"}
 	case len(seconds) == 0:
 		return &timing.TableError{Array: "z_itl", Got: "only zeros", Want: "durations"}
 	}
 	slopes, d0 := fit(seconds, batches, kvs)
 	d1, d2 := slopes[0], slopes[1]
 	if !(d2 >= 0) {
-		return &timing.TableError{Array: "z_itl", Got: fmt.Sprintf("durations that change by %v s for each KV token in use", d2), Want: "longer ones for fuller pools"}
+		return &timing.TableError{Array: "z_itl",
+			Got:  fmt.Sprintf("durations that change by %v s for each KV token in use", d2),
+			Want: "longer ones for fuller pools"}
 	}
 	if d1 < -1e-6 { // the batch alone does not make a step faster; the other two are not fitted again
 		d1 = 0

@@ -116,7 +116,8 @@ func readNPY(content []byte) (a array, err error) {
 		size *= n
 	}
 	if body.Len() != size {
-		return array{}, fmt.Errorf("got %d bytes of values, want %d for dtype %s and shape %s", body.Len(), size, header.Type, shapeText(header.Shape))
+		return array{}, fmt.Errorf("got %d bytes of values, want %d for dtype %s and shape %s", body.Len(), size,
+			header.Type, shapeText(header.Shape))
 	}
 	a = array{dtype: header.Type, shape: header.Shape, values: []float64{}}
 	if size == 0 {
@@ -197,7 +198,8 @@ func (a array) wantFloat64() error {
 // wantDimensions complains unless the array has n dimensions.
 func (a array) wantDimensions(n int) error {
 	if len(a.shape) != n {
-		return &timing.TableError{Array: a.name, Got: "shape " + shapeText(a.shape), Want: fmt.Sprintf("%d dimension(s)", n)}
+		return &timing.TableError{Array: a.name, Got: "shape " + shapeText(a.shape),
+			Want: fmt.Sprintf("%d dimension(s)", n)}
 	}
 	return nil
 }

@@ -76,11 +76,13 @@ func TestReadNPY(t *testing.T) {
 		{numpy{dtype: "<i8", shape: "()", data: []int64{7}}, []float64{7}},
 		{numpy{dtype: "<f8", shape: "(0,)", data: []float64{}}, []float64{}},
 		{numpy{dtype: "<f8", shape: "(2, 3)", data: []float64{1, 2, 3, 4, 5, 6}}, []float64{1, 2, 3, 4, 5, 6}},
-		{numpy{dtype: "<f8", shape: "(2, 3)", fortran: true, data: []float64{1, 4, 2, 5, 3, 6}}, []float64{1, 2, 3, 4, 5, 6}},
+		{numpy{dtype: "<f8", shape: "(2, 3)", fortran: true, data: []float64{1, 4, 2, 5, 3, 6}},
+			[]float64{1, 2, 3, 4, 5, 6}},
 	} {
 		got, err := readNPY(c.in.bytes(t))
 		if err != nil || !slices.Equal(got.values, c.want) {
-			t.Errorf("%s %s fortran %t: got %v, %v, want %v", c.in.dtype, c.in.shape, c.in.fortran, got.values, err, c.want)
+			t.Errorf("%s %s fortran %t: got %v, %v, want %v", c.in.dtype, c.in.shape, c.in.fortran, got.values, err,
+				c.want)
 		}
 	}
 }
@@ -99,14 +101,16 @@ func TestReadNPYRefuses(t *testing.T) {
 		{good[:40], "the header is damaged"},
 		{good[:len(good)-1], "got 23 bytes of values, want 24 for dtype <f8 and shape (3,)"},
 		{append(slices.Clone(good), 0), "got 25 bytes of values, want 24 for dtype <f8 and shape (3,)"},
-		{bytes.Replace(good, []byte("'shape': (3,)"), []byte("'shape': 3   "), 1), "got 24 bytes of values, want 8 for dtype <f8 and shape ()"},
+		{bytes.Replace(good, []byte("'shape': (3,)"), []byte("'shape': 3   "), 1),
+			"got 24 bytes of values, want 8 for dtype <f8 and shape ()"},
 		{bytes.Replace(good, []byte("\n"), []byte(" "), 1), "the header is damaged"},
 		{longHeader, "the header is damaged"},
 		{numpy{dtype: "<U3", shape: "(1,)", data: []byte("abcdefghijkl")}.bytes(t), "got dtype <U3, want numbers"},
 		{numpy{dtype: "|O", shape: "(1,)", data: []byte("x")}.bytes(t), "got dtype |O, want numbers"},
 		{numpy{dtype: "<c8", shape: "(1,)", data: []complex64{1}}.bytes(t), "got dtype <c8, want numbers"},
 		{numpy{dtype: "<f8", shape: "(-1,)", data: []float64{}}.bytes(t), "got shape (-1,), want a smaller one"},
-		{numpy{dtype: "<f8", shape: "(4294967296, 4294967296)", data: []float64{}}.bytes(t), "got shape (4294967296, 4294967296), want a smaller one"},
+		{numpy{dtype: "<f8", shape: "(4294967296, 4294967296)", data: []float64{}}.bytes(t),
+			"got shape (4294967296, 4294967296), want a smaller one"},
 	} {
 		if a, err := readNPY(c.in); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, %v, want %s", a, err, c.want)

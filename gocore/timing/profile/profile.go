@@ -75,7 +75,8 @@ func loadTables(fsys fs.FS, name string) (*timing.Grid, error) {
 		if err == nil {
 			err = array.wantDimensions(a.dimensions)
 		}
-		if want := []int{len(t.DecodeActiveKVTokens), len(t.DecodeContextLength)}; err == nil && a.dimensions == 2 && !slices.Equal(array.shape, want) {
+		if want := []int{len(t.DecodeActiveKVTokens), len(t.DecodeContextLength)}; err == nil && a.dimensions == 2 &&
+			!slices.Equal(array.shape, want) {
 			err = &timing.TableError{
 				Array: a.name,
 				Got:   "shape " + shapeText(array.shape),

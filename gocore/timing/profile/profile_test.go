@@ -18,7 +18,8 @@ func tables() map[string]numpy {
 		"prefill_ttft_ms":         floats("prefill_ttft_ms", 10, 40, 200),
 		"decode_active_kv_tokens": floats("decode_active_kv_tokens", 0, 5000),
 		"decode_context_length":   floats("decode_context_length", 1, 1000, 3000),
-		"decode_itl":              {name: "decode_itl", dtype: "<f8", shape: "(2, 3)", data: []float64{5, 6, 8, 7, 9, 12}},
+		"decode_itl": {name: "decode_itl", dtype: "<f8", shape: "(2, 3)",
+			data: []float64{5, 6, 8, 7, 9, 12}},
 	}
 }
 
@@ -65,7 +66,8 @@ func TestLoadTablesRefuses(t *testing.T) {
 		want   string
 	}{
 		{func(a map[string]numpy) { delete(a, "decode_itl") },
-			"decode_itl: got no such array, want it beside decode_active_kv_tokens, decode_context_length, prefill_isl, prefill_ttft_ms"},
+			"decode_itl: got no such array, want it beside decode_active_kv_tokens, decode_context_length, " +
+				"prefill_isl, prefill_ttft_ms"},
 		{func(a map[string]numpy) {
 			a["prefill_isl"] = numpy{"prefill_isl", "<i8", false, "(3,)", []int64{100, 1000, 4000}}
 		},
@@ -119,7 +121,8 @@ func TestLoadRefusesFiles(t *testing.T) {
 		"text.npz":    "text.npz: not a NumPy archive: zip: not a valid zip file",
 		"short.npz":   "short.npz: not a NumPy archive: zip: not a valid zip file",
 		"damaged.npz": "damaged.npz: ",
-		"dir":         "neither selected_prefill_interpolation/raw_data.npz nor prefill_raw_data.json is there: want a .npz file",
+		"dir": "neither selected_prefill_interpolation/raw_data.npz nor prefill_raw_data.json is there: want " +
+			"a .npz file",
 	} {
 		if _, err := Load(files, name); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
@@ -175,9 +178,12 @@ func TestLoadFolder(t *testing.T) {
 				{"prefill of 128", g.PrefillMs(timing.PrefillShape{Requests: 1, MeanISL: 128}), 7.50056613},
 				{"prefill of 8192", g.PrefillMs(timing.PrefillShape{Requests: 1, MeanISL: 8192}), 227.06351004},
 				{"decode, empty", g.DecodeMs(timing.DecodeShape{Requests: 1, MeanContext: 1}), 5.4067351598173525},
-				{"decode, full", g.DecodeMs(timing.DecodeShape{Requests: 1, ActiveTokens: 90000, MeanContext: 1}), 197.08310502283217},
-				{"decode, empty, long", g.DecodeMs(timing.DecodeShape{Requests: 1, MeanContext: 5000}), 5.4067351598173525},
-				{"decode, full, long", g.DecodeMs(timing.DecodeShape{Requests: 1, ActiveTokens: 90000, MeanContext: 5000}), 12.188584474885843},
+				{"decode, full", g.DecodeMs(timing.DecodeShape{Requests: 1, ActiveTokens: 90000, MeanContext: 1}),
+					197.08310502283217},
+				{"decode, empty, long", g.DecodeMs(timing.DecodeShape{Requests: 1, MeanContext: 5000}),
+					5.4067351598173525},
+				{"decode, full, long", g.DecodeMs(timing.DecodeShape{Requests: 1, ActiveTokens: 90000,
+					MeanContext: 5000}), 12.188584474885843},
 			} {
 				if math.Abs(c.got/c.want-1) > 1e-9 {
 					t.Errorf("%v %s: %s: got %v, want %v", layout, name, c.name, c.got, c.want)
@@ -212,7 +218,8 @@ func TestFasterBatches(t *testing.T) {
 	if got, want := table.DecodeITLMs[0], 5.75142694; math.Abs(got-want) > 1e-7 {
 		t.Errorf("d0: got %v, want %v", got, want)
 	}
-	if got, want := table.DecodeITLMs[99*100]-table.DecodeITLMs[0], 9.97659817e-08*90000*1000; math.Abs(got-want) > 1e-6 {
+	if got, want := table.DecodeITLMs[99*100]-table.DecodeITLMs[0],
+		9.97659817e-08*90000*1000; math.Abs(got-want) > 1e-6 {
 		t.Errorf("d2: got %v, want %v", got, want)
 	}
 }
@@ -221,9 +228,12 @@ func TestLoadFolderRefuses(t *testing.T) {
 	const prefill = `{"prefill_isl": %s, "prefill_ttft": %s}`
 	const decode = `{"x_kv_usage": %s, "y_context_length": %s, "z_itl": %s, "max_kv_tokens": %s}`
 	for _, c := range []struct{ file, content, want string }{
-		{prefillJSON, fmt.Sprintf(prefill, "[1,2,3]", "[3,2,1]"), "prefill_ttft: got durations that change by -0.001 s for each token, want longer ones for longer prompts"},
-		{prefillJSON, fmt.Sprintf(prefill, "[128]", "[3]"), "prefill_isl: got only the value 128, want two or more different ones"},
-		{prefillJSON, fmt.Sprintf(prefill, "[1.2,1.9]", "[3,4]"), "prefill_isl: got only the value 1, want two or more different ones"},
+		{prefillJSON, fmt.Sprintf(prefill, "[1,2,3]", "[3,2,1]"),
+			"prefill_ttft: got durations that change by -0.001 s for each token, want longer ones for longer prompts"},
+		{prefillJSON, fmt.Sprintf(prefill, "[128]", "[3]"),
+			"prefill_isl: got only the value 128, want two or more different ones"},
+		{prefillJSON, fmt.Sprintf(prefill, "[1.2,1.9]", "[3,4]"),
+			"prefill_isl: got only the value 1, want two or more different ones"},
 		{prefillJSON, fmt.Sprintf(prefill, "[]", "[3]"), "no samples"},
 		{prefillJSON, fmt.Sprintf(prefill, "[1,2]", "[0,0]"), "prefill_ttft: got only zeros, want durations"},
 		{prefillJSON, fmt.Sprintf(prefill, "[1,null]", "[1,2]"), "prefill_isl: got null at index 1, want numbers"},
@@ -232,11 +242,16 @@ func TestLoadFolderRefuses(t *testing.T) {
 		{prefillJSON, `{"prefill_isl": [1, 2]}`, "prefill_ttft: got nothing, want a list of numbers"},
 		{prefillJSON, `[]`, "json: "},
 		{prefillJSON, fmt.Sprintf(prefill, "[1,NaN]", "[1,2]"), "jsontext: invalid character 'N'"},
-		{decodeJSON, fmt.Sprintf(decode, "[0.1,0.9]", "[10,10]", "[2,1]", "1000"), "z_itl: got durations that change by"},
-		{decodeJSON, fmt.Sprintf(decode, "[0,0]", "[10,10]", "[2,1]", "1000"), "x_kv_usage: got at most 0 tokens in use, want samples with KV tokens in use"},
-		{decodeJSON, fmt.Sprintf(decode, "[0.1,0.2]", "[1,1]", "[2,1]", "10"), "y_context_length: got no sample with more than one token of context, want longer contexts"},
-		{decodeJSON, fmt.Sprintf(decode, "[0.1,0.2]", "[10,10]", "[0,0]", "1000"), "z_itl: got only zeros, want durations"},
-		{decodeJSON, fmt.Sprintf(decode, "[0.1,0.2]", "[10,10]", "[1,2]", "[]"), "max_kv_tokens: got no value, want one"},
+		{decodeJSON, fmt.Sprintf(decode, "[0.1,0.9]", "[10,10]", "[2,1]", "1000"),
+			"z_itl: got durations that change by"},
+		{decodeJSON, fmt.Sprintf(decode, "[0,0]", "[10,10]", "[2,1]", "1000"),
+			"x_kv_usage: got at most 0 tokens in use, want samples with KV tokens in use"},
+		{decodeJSON, fmt.Sprintf(decode, "[0.1,0.2]", "[1,1]", "[2,1]", "10"),
+			"y_context_length: got no sample with more than one token of context, want longer contexts"},
+		{decodeJSON, fmt.Sprintf(decode, "[0.1,0.2]", "[10,10]", "[0,0]", "1000"),
+			"z_itl: got only zeros, want durations"},
+		{decodeJSON, fmt.Sprintf(decode, "[0.1,0.2]", "[10,10]", "[1,2]", "[]"),
+			"max_kv_tokens: got no value, want one"},
 		{decodeJSON, fmt.Sprintf(decode, "[]", "[10,10]", "[1,2]", "1"), "no samples"},
 	} {
 		all := folder(t)
@@ -248,8 +263,10 @@ func TestLoadFolderRefuses(t *testing.T) {
 		}
 	}
 	files := folder(t)
-	files[decodeNPZ] = npz(t, zip.Store, floats("x_kv_usage", .1, math.NaN()), floats("y_context_length", 1, 2), floats("z_itl", 1, 2), floats("max_kv_tokens", 10))
-	if _, err := Load(files, "."); err == nil || err.Error() != decodeNPZ+": x_kv_usage: got NaN at index 1, want finite values" {
+	files[decodeNPZ] = npz(t, zip.Store, floats("x_kv_usage", .1, math.NaN()), floats("y_context_length", 1, 2),
+		floats("z_itl", 1, 2), floats("max_kv_tokens", 10))
+	if _, err := Load(files, "."); err == nil ||
+		err.Error() != decodeNPZ+": x_kv_usage: got NaN at index 1, want finite values" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -69,7 +69,8 @@ func readLists(fsys fs.FS, file string, names ...string) (lists [][]float64, err
 	for i, list := range lists {
 		for at, x := range list {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return nil, &timing.TableError{Array: names[i], Got: fmt.Sprintf("%v at index %d", x, at), Want: "finite values"}
+				return nil, &timing.TableError{Array: names[i], Got: fmt.Sprintf("%v at index %d", x, at),
+					Want: "finite values"}
 			}
 		}
 	}
@@ -117,7 +118,8 @@ func jsonLists(fsys fs.FS, file string, names []string) ([][]float64, error) {
 		for at, element := range elements {
 			x, isNumber := element.(float64)
 			if !isNumber {
-				return nil, &timing.TableError{Array: name, Got: fmt.Sprintf("%s at index %d", jsonType(element), at), Want: "numbers"}
+				return nil, &timing.TableError{Array: name, Got: fmt.Sprintf("%s at index %d", jsonType(element), at),
+					Want: "numbers"}
 			}
 			lists[i] = append(lists[i], x)
 		}

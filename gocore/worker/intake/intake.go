@@ -1,13 +1,15 @@
 // Package intake delays requests on their way to an engine's scheduler.
 //
-// A client's clock runs from the moment it sends a request. The scheduler sees the request only after the server has read
-// and tokenised it, and the client sees the first token only after the server has sent it. Both delays are of the same
-// kind: they occupy no GPU, and no other request waits for them. Engine adds up both before the scheduler sees the request:
+// A client's clock runs from the moment it sends a request. The scheduler sees the request only after the server has
+// read and tokenised it, and the client sees the first token only after the server has sent it. Both delays are of the
+// same kind: they occupy no GPU, and no other request waits for them. Engine adds up both before the scheduler sees the
+// request:
 //
 //	Add --> on its way --delay--> Add of the engine inside
 //
 // While the engine inside owns no request, a pass only waits for the first one that is on its way. So shells need no
-// further kind of event. Otherwise passes are those of the engine inside; it coasts no further than to the next arrival.
+// further kind of event. Otherwise passes are those of the engine inside; it coasts no further than to the next
+// arrival.
 package intake
 
 import (

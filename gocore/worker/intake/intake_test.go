@@ -12,8 +12,8 @@ import (
 	"dynosim/gocore/worker/intake"
 )
 
-// newEngine returns an engine with a delay of 5 ms. A prefill of 64 tokens takes 17.474885 ms, a decode step with 1 to 3
-// blocks in use 5.743296, 5.746593 or 5.749889 ms.
+// newEngine returns an engine with a delay of 5 ms. A prefill of 64 tokens takes 17.474885 ms, a decode step with 1 to
+// 3 blocks in use 5.743296, 5.746593 or 5.749889 ms.
 func newEngine(t *testing.T, role engine.Role) *intake.Engine {
 	t.Helper()
 	args, _, err := engineargs.Parse(`{"worker_type": "` + role.String() + `"}`)
@@ -25,11 +25,13 @@ func newEngine(t *testing.T, role engine.Role) *intake.Engine {
 
 func request(id engine.RequestID, sentMs float64) engine.Request {
 	return engine.Request{
-		ID: id, Prompt: kvcache.Prompt{PerSegment: 1, Segments: []uint32{uint32(id)}}, PromptTokens: 64, OutputTokens: 2, SentMs: sentMs,
+		ID: id, Prompt: kvcache.Prompt{PerSegment: 1, Segments: []uint32{uint32(id)}}, PromptTokens: 64,
+		OutputTokens: 2, SentMs: sentMs,
 	}
 }
 
-// TestDelay: B comes while A is computed, and is seen 5 ms later, at the next pass; C comes when the engine has nothing to do.
+// TestDelay: B comes while A is computed, and is seen 5 ms later, at the next pass; C comes when the engine has nothing
+// to do.
 func TestDelay(t *testing.T) {
 	e := newEngine(t, engine.Aggregated)
 	var got strings.Builder
@@ -63,7 +65,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestDelayOfPrompts: a delay grows with the prompt, and a request with a short prompt does not overtake one with a long prompt.
+// TestDelayOfPrompts: a delay grows with the prompt, and a request with a short prompt does not overtake one with a
+// long prompt.
 func TestDelayOfPrompts(t *testing.T) {
 	args, _, err := engineargs.Parse(`{}`)
 	if err != nil {

@@ -62,7 +62,8 @@ func (t *Table) Columns(wanted, optional []string) ([]int, error) {
 			}
 		}
 		if at < 0 && i < len(wanted) {
-			return nil, fmt.Errorf("%s line %d: %s: no column has this name, want a header with %s", t.name, t.line, name, strings.Join(wanted, ","))
+			return nil, fmt.Errorf("%s line %d: %s: no column has this name, want a header with %s", t.name, t.line,
+				name, strings.Join(wanted, ","))
 		}
 		columns = append(columns, at)
 	}
@@ -143,7 +144,8 @@ func (t *Table) Cell(column int) string {
 
 // Fault returns the error of a cell that is not what it must be.
 func (t *Table) Fault(column int, want string) error {
-	return fmt.Errorf("%s line %d: %s: got %s, want %s", t.name, t.line, t.columnName(column), shown(t.cells[column]), want)
+	return fmt.Errorf("%s line %d: %s: got %s, want %s", t.name, t.line, t.columnName(column), shown(t.cells[column]),
+		want)
 }
 
 func (t *Table) columnName(column int) string {

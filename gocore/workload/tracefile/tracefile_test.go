@@ -172,7 +172,8 @@ func TestDocumentBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Object(nil); err == nil || !strings.Contains(err.Error(), "f line 1: longer than 67108864 bytes, the limit for one value") {
+	if _, err := d.Object(nil); err == nil ||
+		!strings.Contains(err.Error(), "f line 1: longer than 67108864 bytes, the limit for one value") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -224,7 +225,8 @@ func TestTable(t *testing.T) {
 		if !more {
 			break
 		}
-		got = append(got, fmt.Sprintf("%d: %s|%s|%s|%s", table.Line(), table.Cell(0), table.Cell(1), table.Cell(2), table.Cell(-1)))
+		got = append(got, fmt.Sprintf("%d: %s|%s|%s|%s", table.Line(), table.Cell(0), table.Cell(1), table.Cell(2),
+			table.Cell(-1)))
 	}
 	if want := "[3: 1|2, 3|x| 4: 4|5.0||]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)

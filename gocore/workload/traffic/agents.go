@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// addAgents adds the requests of all sessions. With forks, some have sub-agents: a sub-agent starts when the request of the
-// main agent before it is over, its requests follow each other, and the next request of the main agent waits for all
-// sub-agents that were started before it.
+// addAgents adds the requests of all sessions. With forks, some have sub-agents: a sub-agent starts when the request of
+// the main agent before it is over, its requests follow each other, and the next request of the main agent waits for
+// all sub-agents that were started before it.
 func addAgents(c *collector, traces []wekaTrace, forks bool) error {
 	known := map[string]bool{}
 	before := 0 // rows in the files before
@@ -133,9 +133,10 @@ func (s *session) request(a *agent, step *wekaStep, startNs int64, name string) 
 	return nil
 }
 
-// delay returns the pause of the client before a request: the think time, but not more than the distance of this request from
-// the one before, since it was measured from an earlier one where the end of that is not known. After sub-agents, and
-// where the think time is not known, it is the time from the recorded end of what the request waits for.
+// delay returns the pause of the client before a request: the think time, but not more than the distance of this
+// request from the one before, since it was measured from an earlier one where the end of that is not known. After
+// sub-agents, and where the think time is not known, it is the time from the recorded end of what the request waits
+// for.
 func (a *agent) delay(step *wekaStep, startNs int64) int64 {
 	ns := startNs - a.endNs
 	switch {

@@ -15,10 +15,10 @@ type aiperfRecord struct {
 	hasCounted      bool
 }
 
-// readAIPerf reads the profile_export.jsonl of AIPerf: when each request was sent, its lengths, and the session it was part
-// of. The next request of a session waits for the answer and then as long as the client did. Requests of the warm-up and
-// those that failed are left out. The lengths of prompts are those that the server reported, if it did: AIPerf's own count lacks
-// what the chat template adds.
+// readAIPerf reads the profile_export.jsonl of AIPerf: when each request was sent, its lengths, and the session it was
+// part of. The next request of a session waits for the answer and then as long as the client did. Requests of the
+// warm-up and those that failed are left out. The lengths of prompts are those that the server reported, if it did:
+// AIPerf's own count lacks what the chat template adds.
 func readAIPerf(c *collector, sources []Source) error {
 	err := eachRecord(c, sources[0], func(d *tracefile.Document, place func() int32) error {
 		var a aiperfRecord

@@ -13,7 +13,8 @@ func readAzure(c *collector, sources []Source) error {
 		case !ok:
 			return t.Fault(start, "a date and time like 2023-11-16 18:17:03.9799600, with or without a zone like +00:00")
 		case c.rows > 0 && hasZone != zoned:
-			return t.Fault(start, map[bool]string{true: "a zone, as the rows before have", false: "no zone, as the rows before"}[zoned])
+			return t.Fault(start, map[bool]string{true: "a zone, as the rows before have",
+				false: "no zone, as the rows before"}[zoned])
 		}
 		zoned = hasZone
 		r.StartNs = c.at(ns)

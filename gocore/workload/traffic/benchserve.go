@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/workload/tracefile"
 )
 
-// benchResult is the result of one run of vllm bench serve or sglang.bench_serving with details: an element of each list
-// for each request.
+// benchResult is the result of one run of vllm bench serve or sglang.bench_serving with details: an element of each
+// list for each request.
 type benchResult struct {
 	inputs, outputs []uint64
 	starts          []int64 // nanoseconds; nil if the result does not have them
@@ -19,7 +19,8 @@ type benchResult struct {
 	burstiness      float64 // the shape of the gamma distribution of the gaps
 }
 
-// readBench reads the result of vllm bench serve --save-result --save-detailed, or of sglang.bench_serving --output-file
+// readBench reads the result of vllm bench serve --save-result --save-detailed, or of sglang.bench_serving
+// --output-file
 // --output-details. Results without start times say only at which rate requests were sent: their gaps are drawn.
 func readBench(c *collector, sources []Source) error {
 	c.Unit = "request"
@@ -32,13 +33,15 @@ func readBench(c *collector, sources []Source) error {
 		return err
 	}
 	if d.More() {
-		return fmt.Errorf("%s line %d: more than one result, want a file with one of its lines", sources[0].Name, d.Line()+1)
+		return fmt.Errorf("%s line %d: more than one result, want a file with one of its lines", sources[0].Name,
+			d.Line()+1)
 	}
 	if b.starts == nil {
 		b.draw(c)
 	}
 	for i := range b.inputs {
-		r := Request{StartNs: c.at(b.starts[i]), Place: int32(i + 1), Session: -1, After: -1, Input: int32(b.inputs[i]), Output: int32(b.outputs[i])}
+		r := Request{StartNs: c.at(b.starts[i]), Place: int32(i + 1), Session: -1, After: -1, Input: int32(b.inputs[i]),
+			Output: int32(b.outputs[i])}
 		if err := c.addAnswered(r, i >= len(b.failed) || !b.failed[i]); err != nil {
 			return err
 		}
@@ -73,13 +76,16 @@ func (b *benchResult) read(d *tracefile.Document) error {
 	case err != nil:
 		return err
 	case !has(given, 0) || !has(given, 1):
-		return d.Missing("input_lens", "input_lens and output_lens of each request: run vllm bench serve with --save-result --save-detailed, sglang.bench_serving with --output-details")
+		return d.Missing("input_lens", "input_lens and output_lens of each request: run vllm bench serve with "+
+			"--save-result --save-detailed, sglang.bench_serving with --output-details")
 	case len(b.outputs) != len(b.inputs):
-		return d.Missing("output_lens", fmt.Sprintf("as many elements as input_lens, %d, and got %d", len(b.inputs), len(b.outputs)))
+		return d.Missing("output_lens", fmt.Sprintf("as many elements as input_lens, %d, and got %d", len(b.inputs),
+			len(b.outputs)))
 	case b.starts == nil && math.IsNaN(b.rate):
 		return d.Missing("start_times", "the times at which the requests were sent: request_rate is no number")
 	case b.starts != nil && len(b.starts) != len(b.inputs):
-		return d.Missing("start_times", fmt.Sprintf("as many elements as input_lens, %d, and got %d", len(b.inputs), len(b.starts)))
+		return d.Missing("start_times", fmt.Sprintf("as many elements as input_lens, %d, and got %d", len(b.inputs),
+			len(b.starts)))
 	}
 	return nil
 }

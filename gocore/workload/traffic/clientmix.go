@@ -195,7 +195,8 @@ func intoPDF(d *tracefile.Document, into *pdf, limit int64) func() error {
 		}
 		var ok bool
 		if *into, ok = parsePDF(text, limit); !ok {
-			return d.Faultf("got %.40q, want a distribution like {18: 0.2, 1401: 0.8} of integers from 0 to %d", text, limit)
+			return d.Faultf("got %.40q, want a distribution like {18: 0.2, 1401: 0.8} of integers from 0 to %d", text,
+				limit)
 		}
 		return nil
 	}
@@ -246,7 +247,8 @@ func (c *client) lengths(startS float64, inputs, outputs *rand.Rand) (input, out
 		}
 	}
 	if prompt > maxInput {
-		return 0, 0, fmt.Errorf("%s: a prompt of the period from %v s on has %d tokens, want at most %d", c.dataset.Name, p.startS, prompt, maxInput)
+		return 0, 0, fmt.Errorf("%s: a prompt of the period from %v s on has %d tokens, want at most %d",
+			c.dataset.Name, p.startS, prompt, maxInput)
 	}
 	return int32(prompt), int32(p.output.draw(outputs)), nil
 }

@@ -42,7 +42,8 @@ type collector struct {
 }
 
 func newCollector(file string, o Options) *collector {
-	return &collector{Trace: Trace{Unit: "line"}, Options: o, file: file, sessions: map[string]int32{}, blockIDs: map[uint64]uint32{}}
+	return &collector{Trace: Trace{Unit: "line"}, Options: o, file: file, sessions: map[string]int32{},
+		blockIDs: map[uint64]uint32{}}
 }
 
 // add appends a request. Requests without a prompt are left out, and an answer has one token at least.
@@ -125,7 +126,8 @@ func (c *collector) blocks(ids []uint64) ([]uint32, error) {
 		number, known := c.blockIDs[id]
 		if !known {
 			if c.nextID > math.MaxUint32 {
-				return nil, fmt.Errorf("%s: more than %d different block ids, the limit", c.file, uint32(math.MaxUint32))
+				return nil, fmt.Errorf("%s: more than %d different block ids, the limit", c.file,
+					uint32(math.MaxUint32))
 			}
 			number = uint32(c.nextID)
 			c.blockIDs[id] = number
@@ -171,7 +173,8 @@ func (c *collector) finish() (*Trace, error) {
 		return nil, c.noRequests()
 	}
 	if c.untimed > 0 && c.untimed < c.rows {
-		return nil, fmt.Errorf("%s: %d of %d requests have no arrival time, want one for all or for none", c.file, c.untimed, c.rows)
+		return nil, fmt.Errorf("%s: %d of %d requests have no arrival time, want one for all or for none", c.file,
+			c.untimed, c.rows)
 	}
 	c.Timed = c.untimed == 0
 	earliest := c.Requests[0].StartNs

@@ -10,9 +10,10 @@ type columns struct {
 	more                 []string // columns that only some files have
 }
 
-// readTable adds the rows of a table in the order of their arrivals. take completes a request of which only place and lengths
-// are known: start is the column of the arrival, -1 if there is none, and more those of columns.more.
-func readTable(c *collector, source Source, names columns, take func(t *tracefile.Table, r *Request, start int, more []int) error) error {
+// readTable adds the rows of a table in the order of their arrivals. take completes a request of which only place and
+// lengths are known: start is the column of the arrival, -1 if there is none, and more those of columns.more.
+func readTable(c *collector, source Source, names columns,
+	take func(t *tracefile.Table, r *Request, start int, more []int) error) error {
 	t, err := tracefile.OpenTable(source.Name, source.Reader)
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 // NAME-trace.csv and NAME-dataset.json.
 //
 // In each window of a client there are as many requests as were counted, rate times length. Their gaps have the
-// distribution and the coefficient of variation of the window and are stretched to fill it. Lengths are drawn from those of
-// the time.
+// distribution and the coefficient of variation of the window and are stretched to fill it. Lengths are drawn from
+// those of the time.
 func readServeGen(c *collector, sources []Source) error {
 	c.Unit = "request"
 	clients, err := pairClients(sources)
@@ -28,7 +28,8 @@ func readServeGen(c *collector, sources []Source) error {
 		total += clients[i].expected()
 	}
 	if total > MaxRequests {
-		return fmt.Errorf("%s: the rates make %.0f requests, want at most %d: fewer clients", c.file, total, MaxRequests)
+		return fmt.Errorf("%s: the rates make %.0f requests, want at most %d: fewer clients", c.file, total,
+			MaxRequests)
 	}
 	for i := range clients {
 		if err := clients[i].draw(c, uint64(i)); err != nil {
@@ -52,7 +53,8 @@ func pairClients(sources []Source) ([]client, error) {
 			}
 		}
 		if name == "" {
-			return nil, fmt.Errorf("%s: the name of the file must end in -trace.csv or -dataset.json, as ServeGen's do", source.Name)
+			return nil, fmt.Errorf("%s: the name of the file must end in -trace.csv or -dataset.json, as ServeGen's do",
+				source.Name)
 		}
 		at := slices.IndexFunc(clients, func(c client) bool { return c.name == name })
 		if at < 0 {

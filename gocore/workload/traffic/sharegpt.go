@@ -14,7 +14,8 @@ func readLLMServingSim(c *collector, sources []Source) error {
 	return readTokenCounts(c, sources[0], "arrival_time", (*tracefile.Document).Seconds, true)
 }
 
-func readTokenCounts(c *collector, source Source, arrival string, read func(*tracefile.Document) (int64, error), timed bool) error {
+func readTokenCounts(c *collector, source Source, arrival string, read func(*tracefile.Document) (int64, error),
+	timed bool) error {
 	err := eachRecord(c, source, func(d *tracefile.Document, place func() int32) error {
 		r := Request{Session: -1, After: -1}
 		var start int64
@@ -23,7 +24,8 @@ func readTokenCounts(c *collector, source Source, arrival string, read func(*tra
 			{Name: "output_toks", Read: intoCount(d, &r.Output, maxOutput)},
 			{Name: arrival, Read: intoTime(func() (int64, error) { return read(d) }, &start)},
 			{Name: "conversations", Read: func() error {
-				return d.Faultf("got texts, want token counts, input_toks and output_toks: count the tokens with the tokenizer of your model")
+				return d.Faultf("got texts, want token counts, input_toks and output_toks: count the tokens with the " +
+					"tokenizer of your model")
 			}},
 		})
 		switch {

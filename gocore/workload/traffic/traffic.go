@@ -61,8 +61,8 @@ type Request struct {
 	After   int32 // the request that must be over before this one may start, none if -1
 	Input   int32 // tokens
 	Output  int32
-	// BlockIDs name the leading blocks of the prompt: equal ids after equal ids are equal content. The rest of the prompt
-	// is unlike any other.
+	// BlockIDs name the leading blocks of the prompt: equal ids after equal ids are equal content. The rest of the
+	// prompt is unlike any other.
 	BlockIDs []uint32
 }
 

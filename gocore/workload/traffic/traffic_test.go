@@ -24,7 +24,8 @@ func TestPDF(t *testing.T) {
 			t.Errorf("%d: drawn in %v of all cases, want %v", value, got, share)
 		}
 	}
-	for _, text := range []string{"", "{", "{4}", "{4: x}", "{4: -1}", "{4: nan}", "{101: 1}", "{4: 0}", "{4: 1,}", "[4]"} {
+	for _, text := range []string{"", "{", "{4}", "{4: x}", "{4: -1}", "{4: nan}", "{101: 1}", "{4: 0}", "{4: 1,}",
+		"[4]"} {
 		if _, ok := parsePDF(text, 100); ok {
 			t.Errorf("%q is read", text)
 		}
@@ -65,9 +66,11 @@ func TestClientsAreDrawnOneByOne(t *testing.T) {
 	read := func(names ...string) map[drawn]bool {
 		var sources []Source
 		for _, name := range names {
-			sources = append(sources, Source{name + "-trace.csv", strings.NewReader(trace)}, Source{name + "-dataset.json", strings.NewReader(dataset)})
+			sources = append(sources, Source{name + "-trace.csv", strings.NewReader(trace)},
+				Source{name + "-dataset.json", strings.NewReader(dataset)})
 		}
-		c := newCollector("", Options{Seed: 3, Gaps: func(_ string, _ float64, src rand.Source) func() float64 { return rand.New(src).ExpFloat64 }})
+		c := newCollector("", Options{Seed: 3,
+			Gaps: func(_ string, _ float64, src rand.Source) func() float64 { return rand.New(src).ExpFloat64 }})
 		if err := readServeGen(c, sources); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,8 @@ func TestCalendar(t *testing.T) {
 			}
 			got := c.Take(pass)
 			if due != len(want) || len(got) != len(want) || !slices.IsSortedFunc(got, byPlace) {
-				t.Fatalf("%d days, pass %d: %d due, %d taken, want %d in running order", days, pass, due, len(got), len(want))
+				t.Fatalf("%d days, pass %d: %d due, %d taken, want %d in running order", days, pass, due, len(got),
+					len(want))
 			}
 			for _, r := range want {
 				if !slices.Contains(got, r) {

@@ -53,7 +53,8 @@ func (m *Events) removed(holders map[kvcache.BlockID]int, e kvcache.Event) {
 		}
 	}
 	if len(m.blocks) > from {
-		m.merged = append(m.merged, kvcache.Event{Kind: e.Kind, Tier: e.Tier, Blocks: m.blocks[from:len(m.blocks):len(m.blocks)]})
+		m.merged = append(m.merged, kvcache.Event{Kind: e.Kind, Tier: e.Tier,
+			Blocks: m.blocks[from:len(m.blocks):len(m.blocks)]})
 	}
 }
 

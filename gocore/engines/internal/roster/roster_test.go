@@ -20,8 +20,10 @@ func stateOf(r *request) engine.RequestState { return r.state }
 
 func TestRoster(t *testing.T) {
 	fresh := &request{order: 2, state: engine.RequestState{ID: 2, State: "waiting", PromptTokens: 30}}
-	preempted := &request{order: 1, state: engine.RequestState{ID: 1, State: "preempted", PromptTokens: 40, Generated: 5}}
-	retracted := &request{order: 0, state: engine.RequestState{ID: 0, State: "retracted", PromptTokens: 10, Generated: 1}}
+	preempted := &request{order: 1, state: engine.RequestState{ID: 1, State: "preempted", PromptTokens: 40,
+		Generated: 5}}
+	retracted := &request{order: 0, state: engine.RequestState{ID: 0, State: "retracted", PromptTokens: 10,
+		Generated: 1}}
 	var queue deque.Deque[*request]
 	for _, r := range []*request{fresh, preempted, retracted} {
 		queue.PushBack(r)

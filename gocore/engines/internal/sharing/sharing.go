@@ -1,13 +1,13 @@
-// Package sharing is a link that several lanes share: each lane moves one thing at a time, no faster than its own link does, and all
-// together no faster than the common one. What moves at the same time gets equal parts of it (processor sharing; what a lane cannot use
-// goes to the others, so shares are max-min fair):
+// Package sharing is a link that several lanes share: each lane moves one thing at a time, no faster than its own link
+// does, and all together no faster than the common one. What moves at the same time gets equal parts of it (processor
+// sharing; what a lane cannot use goes to the others, so shares are max-min fair):
 //
 //	lane 1   |----- 10 blocks -----|       a lane alone takes 1 ms for a block, and so does the common link
 //	lane 2        |- 4 blocks -|
 //	ms       0    5           13  14
 //
-// From 5 to 13 ms each lane moves a block in 2 ms. So when something ends depends on what begins later. Where an end has to be known
-// before, it may be kept ([Link.Keep]): what begins later then slows down the others only.
+// From 5 to 13 ms each lane moves a block in 2 ms. So when something ends depends on what begins later. Where an end
+// has to be known before, it may be kept ([Link.Keep]): what begins later then slows down the others only.
 package sharing
 
 import "math"
@@ -53,8 +53,8 @@ func (l *Link) Lane() *Lane {
 	return n
 }
 
-// Submit adds something that moves once what is before it in the lane has ended, not before fromMs, which must not be before the last
-// Advance. It moves after delayMs, and takes blockMs for a block at least.
+// Submit adds something that moves once what is before it in the lane has ended, not before fromMs, which must not be
+// before the last Advance. It moves after delayMs, and takes blockMs for a block at least.
 func (n *Lane) Submit(fromMs, delayMs float64, blocks int, blockMs float64) *Move {
 	m := &Move{fromMs: fromMs, delayMs: delayMs, blocks: float64(blocks), most: 1 / blockMs}
 	n.queue = append(n.queue, m)
@@ -174,7 +174,8 @@ func (l *Link) next() float64 {
 	return nextMs
 }
 
-// share divides the link among what moves: those that are kept get what they have, the others equal parts of what is left.
+// share divides the link among what moves: those that are kept get what they have, the others equal parts of what is
+// left.
 func (l *Link) share() {
 	left, open := l.rate, 0
 	for _, m := range l.moving {

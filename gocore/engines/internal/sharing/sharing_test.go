@@ -46,7 +46,8 @@ func TestTwoLanes(t *testing.T) {
 
 // TestLoneLane: a lane by itself moves one thing after the other, as slowly as the slower of both links.
 func TestLoneLane(t *testing.T) {
-	for _, c := range []struct{ link, lane, want float64 }{{0, 0, 3}, {0, 2, 23}, {2, 0, 23}, {2, 0.5, 23}, {0.5, 2, 23}} {
+	for _, c := range []struct{ link, lane, want float64 }{{0, 0, 3}, {0, 2, 23}, {2, 0, 23}, {2, 0.5, 23},
+		{0.5, 2, 23}} {
 		l := New(c.link)
 		n := l.Lane()
 		n.Submit(0, 1, 4, c.lane)
@@ -58,8 +59,8 @@ func TestLoneLane(t *testing.T) {
 	}
 }
 
-// TestShares draws moves. The link is never asked for more than it has, everything ends, what is kept ends when it was to, and asking
-// changes nothing of that.
+// TestShares draws moves. The link is never asked for more than it has, everything ends, what is kept ends when it was
+// to, and asking changes nothing of that.
 func TestShares(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 1))

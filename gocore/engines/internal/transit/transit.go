@@ -18,8 +18,8 @@ type Request interface {
 	RequestID() engine.RequestID
 }
 
-// Sources are the requests of a prefill worker that are finished and keep their KV for a decode worker. The zero value is
-// empty and ready.
+// Sources are the requests of a prefill worker that are finished and keep their KV for a decode worker. The zero value
+// is empty and ready.
 type Sources[R Request] struct{ kept map[engine.RequestID]R }
 
 // Keep adds a request.
@@ -53,9 +53,9 @@ func (s *Sources[R]) Append(list []R) []R {
 
 // Destinations are the requests of a decode worker that are not activated yet. The zero value is empty and ready.
 //
-// Pending requests wait for room in the order in which they came, and only the first may take some. If there was none for
-// it, it need not look again until room has been made: a request ended or lost its blocks, or blocks were given back in
-// another way.
+// Pending requests wait for room in the order in which they came, and only the first may take some. If there was none
+// for it, it need not look again until room has been made: a request ended or lost its blocks, or blocks were given
+// back in another way.
 type Destinations[R Request] struct {
 	pending  deque.Deque[R]
 	reserved map[engine.RequestID]R

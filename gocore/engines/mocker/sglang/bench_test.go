@@ -35,7 +35,8 @@ func BenchmarkPass(b *testing.B) {
 	} {
 		for _, pageSize := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%s/page=%d", c.name, pageSize), func(b *testing.B) {
-				text := fmt.Sprintf(`"engine_type": "sglang", "block_size": %d, "num_gpu_blocks": %d`, pageSize, c.slots/pageSize)
+				text := fmt.Sprintf(`"engine_type": "sglang", "block_size": %d, "num_gpu_blocks": %d`, pageSize,
+					c.slots/pageSize)
 				if c.args != "" {
 					text += ", " + c.args
 				}

@@ -30,7 +30,8 @@ func TestBurstVectors(t *testing.T) {
 		},
 	} {
 		args := parseArgs(t, `{"engine_type": "sglang", `+c.args+`}`)
-		m := newSimulation(args, workload{traceBlock: 512, arrivals: []arrival{{prompt: 1000, output: c.output, ids: []int{1, 2}}}})
+		m := newSimulation(args, workload{traceBlock: 512,
+			arrivals: []arrival{{prompt: 1000, output: c.output, ids: []int{1, 2}}}})
 		var bursts []int
 		for m.release() {
 			pass, err := m.step(m.s.RunPass)
@@ -56,7 +57,8 @@ func TestBurstSignals(t *testing.T) {
 		3: {{}, {Final: true}},
 		4: {{}},
 	} {
-		m := newSimulation(args, workload{traceBlock: 8, arrivals: []arrival{{prompt: 8, output: output, ids: []int{1}}}})
+		m := newSimulation(args, workload{traceBlock: 8,
+			arrivals: []arrival{{prompt: 8, output: output, ids: []int{1}}}})
 		m.s.Observe()
 		m.release()
 		if pass, _ := m.s.RunPass(0); !slices.Equal(pass.Signals, want) || pass.Tokens != min(output, 3) {
@@ -87,7 +89,8 @@ func TestDrawsInRunningOrder(t *testing.T) {
 
 // TestBurstCoasts compares coasts with passes that are run one by one, in pools that are large or evict all the time.
 func TestBurstCoasts(t *testing.T) {
-	for _, pool := range []string{`"num_gpu_blocks": 4096, "block_size": 4`, `"num_gpu_blocks": 200, "block_size": 16`, `"num_gpu_blocks": 2400, "block_size": 1`} {
+	for _, pool := range []string{`"num_gpu_blocks": 4096, "block_size": 4`, `"num_gpu_blocks": 200, "block_size": 16`,
+		`"num_gpu_blocks": 2400, "block_size": 1`} {
 		args := parseArgs(t, `{"engine_type": "sglang", "max_num_seqs": 5, `+pool+`}`)
 		made := func() *Scheduler {
 			return New(args, engine.Setup{Drafts: speculation.New([]float64{0.85, 1, 0.3}, 7)})

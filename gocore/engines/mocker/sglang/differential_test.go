@@ -49,7 +49,8 @@ func TestAgainstModel(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("of %d runs %d have dead ends, %d rejections, %d leaks, %d return too much", 3*runs, deadEnds, rejections, leaks, overs)
+	t.Logf("of %d runs %d have dead ends, %d rejections, %d leaks, %d return too much", 3*runs, deadEnds, rejections,
+		leaks, overs)
 }
 
 // compare runs the workload on both. It ends with the workload, with a rejection, which the model does not know, or
@@ -106,7 +107,8 @@ const leastRatio = 610
 // end.
 func (m *simulation) stillWaits(slow *model, last engine.Pass, rejected []engine.Rejection) error {
 	now := last.EndMs
-	for idle, tokenless := 0, 0; idle < leastRatio && tokenless < 10*leastRatio && len(slow.waiting)+len(slow.running) > 0; {
+	for idle, tokenless := 0, 0; idle < leastRatio && tokenless < 10*leastRatio &&
+		len(slow.waiting)+len(slow.running) > 0; {
 		for ; m.released < len(m.requests) && m.workload.arrivals[m.released].atMs <= now; m.released++ {
 			slow.add(m.released, m.workload)
 		}

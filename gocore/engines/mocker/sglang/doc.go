@@ -26,7 +26,8 @@
 // What surprises in these roles:
 //
 //   - The token that ends a prompt costs a decode step on the prefill worker, too.
-//   - A prompt that is held there is in the cache only as far as it was cut into chunks; the rest follows at its release.
+//   - A prompt that is held there is in the cache only as far as it was cut into chunks; the rest follows at its
+//     release.
 //   - While any request waits for room or has all its KV but no place, none is admitted from the waiting queue.
 //   - A retracted request computes its prompt anew on the decode worker, which costs no time.
 //   - Room is looked for again only after a request has ended or was retracted, or slots were given back.

@@ -29,7 +29,8 @@ func TestGolden(t *testing.T) {
 // nesting of those that are SGLang's own, the number of tokens of an id, "tokens_per_id", and requests.
 func parseExample(t *testing.T, d *datadriven.TestData) (engineargs.Args, workload) {
 	own := []string{
-		"schedule_policy", "max_prefill_tokens", "chunked_prefill_size", "clip_max_new_tokens", "schedule_conservativeness",
+		"schedule_policy", "max_prefill_tokens", "chunked_prefill_size", "clip_max_new_tokens",
+		"schedule_conservativeness",
 		"reference_quirks",
 	}
 	w := workload{traceBlock: 1}
@@ -43,7 +44,8 @@ func parseExample(t *testing.T, d *datadriven.TestData) (engineargs.Args, worklo
 			w.traceBlock, _ = strconv.Atoi(value)
 			continue
 		}
-		if _, err := strconv.ParseFloat(value, 64); err != nil && value != "true" && value != "false" && value != "null" {
+		if _, err := strconv.ParseFloat(value, 64); err != nil && value != "true" && value != "false" &&
+			value != "null" {
 			value = strconv.Quote(value)
 		}
 		text := fmt.Sprintf("%q: %s", key, value)
@@ -207,7 +209,8 @@ func (l *timeline) pass(nowMs float64) {
 	for _, reject := range s.out.Rejected {
 		rejected = append(rejected, l.workload.arrivals[reject.ID].name)
 	}
-	r.Cells[emission] = enginetest.Joined("", "retract", strings.Join(gone, " "), "", strings.Join(tokens, " "), "reject", strings.Join(rejected, " "))
+	r.Cells[emission] = enginetest.Joined("", "retract", strings.Join(gone, " "), "", strings.Join(tokens, " "),
+		"reject", strings.Join(rejected, " "))
 	s.requeueRetracted()
 	s.catchUpAll()
 	r.Cells[pool] = l.poolCell()

@@ -37,7 +37,8 @@ func requestsOf(args engineargs.Args, families ...family) []engine.Request {
 func TestSourceHoldsItsSlots(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
 	s := New(args, engine.Setup{Role: engine.Prefill})
-	for _, r := range requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 8, output: 1}, family{prompt: 4, output: 1}) {
+	for _, r := range requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 8, output: 1},
+		family{prompt: 4, output: 1}) {
 		r.Hold = true
 		s.Add(r)
 	}
@@ -52,8 +53,10 @@ func TestSourceHoldsItsSlots(t *testing.T) {
 		t.Errorf("finished %v, held %v", pass.Finished, pass.Held)
 	}
 	// The third has left its page to the cache. Of the other two no request finds anything before they are released.
-	if s.Requests() != 0 || len(s.States()) != 2 || s.States()[1].BlocksHeld != 3 || s.pool.Free() != 400-8-9-4 || s.pool.Evictable() != 4 {
-		t.Errorf("%d requests, %d slots free, %d evictable, %+v", s.Requests(), s.pool.Free(), s.pool.Evictable(), s.States())
+	if s.Requests() != 0 || len(s.States()) != 2 || s.States()[1].BlocksHeld != 3 || s.pool.Free() != 400-8-9-4 ||
+		s.pool.Evictable() != 4 {
+		t.Errorf("%d requests, %d slots free, %d evictable, %+v", s.Requests(), s.pool.Free(), s.pool.Evictable(),
+			s.States())
 	}
 	s.ReleaseSource(0)
 	s.CancelSource(1)
@@ -67,7 +70,8 @@ func TestSourceHoldsItsSlots(t *testing.T) {
 // TestHeldPromptIsNotCached: a prompt can be found when its source has been released, not before.
 func TestHeldPromptIsNotCached(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
-	requests := requestsOf(args, family{prompt: 8, shared: 8, output: 1}, family{prompt: 8, shared: 8, output: 1}, family{prompt: 8, shared: 8, output: 1})
+	requests := requestsOf(args, family{prompt: 8, shared: 8, output: 1}, family{prompt: 8, shared: 8, output: 1},
+		family{prompt: 8, shared: 8, output: 1})
 	s := New(args, engine.Setup{Role: engine.Prefill})
 	for i, want := range []int{0, 0, 8} {
 		requests[i].Hold = true
@@ -87,7 +91,8 @@ func TestCancelAnywhere(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 16, "max_num_seqs": 2,
 		"sglang": {"chunked_prefill_size": 12}}`)
 	source := New(args, engine.Setup{Role: engine.Prefill})
-	for i, r := range requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 3, output: 9}, family{prompt: 17, output: 9}) {
+	for i, r := range requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 3, output: 9},
+		family{prompt: 17, output: 9}) {
 		r.Hold = i == 0
 		source.Add(r)
 	}
@@ -107,7 +112,8 @@ func TestCancelAnywhere(t *testing.T) {
 
 	args.MaxNumSeqs = 1
 	destination := New(args, engine.Setup{Role: engine.Decode})
-	for _, r := range requestsOf(args, family{prompt: 7, output: 9}, family{prompt: 8, output: 9}, family{prompt: 8, output: 9}, family{prompt: 42, output: 9}) {
+	for _, r := range requestsOf(args, family{prompt: 7, output: 9}, family{prompt: 8, output: 9},
+		family{prompt: 8, output: 9}, family{prompt: 42, output: 9}) {
 		if err := destination.Reserve(r); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +136,8 @@ func TestCancelAnywhere(t *testing.T) {
 		}
 	}
 	for _, s := range []*Scheduler{source, destination} {
-		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.States()) != 0 || s.pool.Available() != s.pool.Total() {
+		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.States()) != 0 ||
+			s.pool.Available() != s.pool.Total() {
 			t.Errorf("%v: %d slots are protected, %d available, %d requests, %d left",
 				s.role, s.pool.Protected(), s.pool.Available(), s.Requests(), len(s.States()))
 		}
@@ -157,14 +164,16 @@ func noRoom(t *testing.T, s *Scheduler) {
 // TestReserve: one at a time, the head only, and not again before something has changed.
 func TestReserve(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 6}`)
-	requests := requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 12, output: 1}, family{prompt: 5, output: 1}, family{prompt: 21, output: 4})
+	requests := requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 12, output: 1},
+		family{prompt: 5, output: 1}, family{prompt: 21, output: 4})
 	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requests[:3] {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Reserve(requests[3]); err == nil || !strings.Contains(err.Error(), "num_gpu_blocks is 6") || len(s.States()) != 3 {
+	if err := s.Reserve(requests[3]); err == nil || !strings.Contains(err.Error(), "num_gpu_blocks is 6") ||
+		len(s.States()) != 3 {
 		t.Errorf("a request of 7 blocks: %v", err)
 	}
 	tryReserve(t, s, 0, 8)
@@ -213,7 +222,8 @@ func TestReserveShares(t *testing.T) {
 // TestPrebuiltComeFirst: no request is admitted from the waiting queue while others have their KV or wait for room.
 func TestPrebuiltComeFirst(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 30, "max_num_seqs": 1}`)
-	requests := requestsOf(args, family{prompt: 4, output: 1}, family{prompt: 4, output: 1}, family{prompt: 4, output: 1}, family{prompt: 29, output: 1})
+	requests := requestsOf(args, family{prompt: 4, output: 1}, family{prompt: 4, output: 1},
+		family{prompt: 4, output: 1}, family{prompt: 29, output: 1})
 	s := New(args, engine.Setup{Role: engine.Decode})
 	s.Add(requests[2])
 	for _, r := range []engine.Request{requests[0], requests[1], requests[3]} {
@@ -305,7 +315,8 @@ func TestUnblockDestination(t *testing.T) {
 // source does at once.
 func TestEventsBetweenPasses(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 3}`)
-	requests := requestsOf(args, family{number: 1, shared: 8, prompt: 8, output: 1}, family{number: 2, shared: 8, prompt: 8, output: 1})
+	requests := requestsOf(args, family{number: 1, shared: 8, prompt: 8, output: 1},
+		family{number: 2, shared: 8, prompt: 8, output: 1})
 	var got []string
 	note := func(events []kvcache.Event) {
 		for _, e := range events {

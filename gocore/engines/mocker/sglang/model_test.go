@@ -82,7 +82,8 @@ func newModel(args engineargs.Args) *model {
 
 func (m *model) add(id int, w workload) {
 	a := w.arrivals[id]
-	m.waiting = append(m.waiting, &modelRequest{id: id, sequence: w.tokens(a), prompt: a.prompt, maxOut: a.output, reply: a.reply})
+	m.waiting = append(m.waiting, &modelRequest{id: id, sequence: w.tokens(a), prompt: a.prompt, maxOut: a.output,
+		reply: a.reply})
 }
 
 func (r *modelRequest) outputs() int   { return len(r.sequence) - r.prompt }
@@ -191,7 +192,8 @@ func commonTokens(a, b []int, page int) int {
 
 func (m *model) split(n *modelNode, at int) *modelNode {
 	upper := &modelNode{
-		parent: n.parent, children: []*modelNode{n}, tokens: n.tokens[:at], slots: n.slots[:at], locks: n.locks, used: n.used,
+		parent: n.parent, children: []*modelNode{n}, tokens: n.tokens[:at], slots: n.slots[:at], locks: n.locks,
+		used: n.used,
 	}
 	siblings := n.parent.children
 	siblings[slices.Index(siblings, n)] = upper

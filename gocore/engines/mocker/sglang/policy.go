@@ -11,8 +11,8 @@ import (
 // Limits of the longest-prefix-match policy.
 const (
 	lpmQueueLimit = 128 // longer queues are not sorted
-	// A request that has at most the given number of tokens in the cache, and shares at least as many with one before it
-	// in the queue that is in the same situation, goes behind: it will find them when that one has run.
+	// A request that has at most the given number of tokens in the cache, and shares at least as many with one before
+	// it in the queue that is in the same situation, goes behind: it will find them when that one has run.
 	demotionTokens = 32
 )
 

@@ -262,8 +262,10 @@ func (p *pair) transfer() (changed bool, err error) {
 // checkEnd checks that nothing is left, and that every request has had its tokens.
 func (p *pair) checkEnd() error {
 	for _, s := range []*Scheduler{p.source, p.target} {
-		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.States()) != 0 || s.load.requests != 0 || s.load.pages != 0 || slices.ContainsFunc(s.load.phases, func(n int32) bool { return n != 0 }) {
-			return fmt.Errorf("%v: at the end %d tokens are protected, the load is %+v, %+v left", s.role, s.pool.Protected(), s.load, s.States())
+		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.States()) != 0 || s.load.requests != 0 ||
+			s.load.pages != 0 || slices.ContainsFunc(s.load.phases, func(n int32) bool { return n != 0 }) {
+			return fmt.Errorf("%v: at the end %d tokens are protected, the load is %+v, %+v left", s.role,
+				s.pool.Protected(), s.load, s.States())
 		}
 		if l := p.ledgers[s]; l != nil {
 			s.pool.ReturnLeaked()

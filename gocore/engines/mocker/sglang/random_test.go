@@ -88,7 +88,8 @@ func workloadFrom(data []byte) (engineargs.Args, workload) {
 			output: 1 + next()%20,
 		}
 		family, leaves := 1+next()%3, next()%40
-		if switches>>6&1 == 1 && leaves >= a.prompt { // generated tokens are what longer prompts of the family have there
+		// generated tokens are what longer prompts of the family have there
+		if switches>>6&1 == 1 && leaves >= a.prompt {
 			a.reply = slices.Repeat([]int{family}, min(a.output, leaves-a.prompt))
 		}
 		for token := range a.prompt {
@@ -143,9 +144,9 @@ func checkWorkload(data []byte) error {
 	return m.checkRenamed(seen)
 }
 
-// rescueLimit returns how many calls of Unblock may be needed for one token: each request may have to give up its chunks, and
-// the favourite may have to return duplicates after each of its own; then there is the leak, and the choice of the
-// favourite.
+// rescueLimit returns how many calls of Unblock may be needed for one token: each request may have to give up its
+// chunks, and the favourite may have to return duplicates after each of its own; then there is the leak, and the choice
+// of the favourite.
 func (m *simulation) rescueLimit() int {
 	chunks := 0
 	for _, a := range m.workload.arrivals {
@@ -197,10 +198,12 @@ func checkState(s *Scheduler) error {
 		return fmt.Errorf("%d leaked, %d over-returned without quirks", p.Leaked(), p.OverReturned())
 	}
 	if s.load.tokens != tokens || s.load.pages != pages || s.load.requests != len(s.running) {
-		return fmt.Errorf("the load is %+v, want %d tokens, %d pages, %d requests", s.load, tokens, pages, len(s.running))
+		return fmt.Errorf("the load is %+v, want %d tokens, %d pages, %d requests", s.load, tokens, pages,
+			len(s.running))
 	}
 	if len(s.running) > s.args.MaxNumSeqs || p.Free() < 0 || p.Evictable() < 0 {
-		return fmt.Errorf("%d run, max_num_seqs is %d; %d slots free, %d evictable", len(s.running), s.args.MaxNumSeqs, p.Free(), p.Evictable())
+		return fmt.Errorf("%d run, max_num_seqs is %d; %d slots free, %d evictable", len(s.running), s.args.MaxNumSeqs,
+			p.Free(), p.Evictable())
 	}
 	return nil
 }
@@ -208,15 +211,18 @@ func checkState(s *Scheduler) error {
 // checkEnd checks that nothing is left, and that exactly those were rejected that can never run.
 func (m *simulation) checkEnd(notes *enginetest.Recorder) error {
 	p := m.s.pool
-	if m.s.Requests() != 0 || p.Protected() != 0 || len(m.s.States()) != 0 || m.s.load.requests != 0 || m.s.load.pages != 0 || slices.ContainsFunc(m.s.load.phases, func(n int32) bool { return n != 0 }) {
-		return fmt.Errorf("at the end %d requests are owned, %d tokens protected, the load is %+v", m.s.Requests(), p.Protected(), m.s.load)
+	if m.s.Requests() != 0 || p.Protected() != 0 || len(m.s.States()) != 0 || m.s.load.requests != 0 ||
+		m.s.load.pages != 0 || slices.ContainsFunc(m.s.load.phases, func(n int32) bool { return n != 0 }) {
+		return fmt.Errorf("at the end %d requests are owned, %d tokens protected, the load is %+v", m.s.Requests(),
+			p.Protected(), m.s.load)
 	}
 	limits := m.s.args.SGLang
 	rejectedLate := false // after its first token
 	for i, a := range m.workload.arrivals {
 		o := &notes.Fates[i]
 		rejectedLate = rejectedLate || o.Rejected != "" && notes.Emitted(i)
-		fits := m.s.roundUp(a.prompt)+min(a.output, limits.ClipMaxNewTokens) < p.Total() && a.prompt+a.output <= p.Total() &&
+		fits := m.s.roundUp(a.prompt)+min(a.output, limits.ClipMaxNewTokens) < p.Total() &&
+			a.prompt+a.output <= p.Total() &&
 			min(m.s.roundUp(a.prompt), limits.ChunkedPrefillSize) <= limits.MaxPrefillTokens
 		switch retracted := o.Reused != nil; {
 		case !o.Over():
@@ -228,7 +234,8 @@ func (m *simulation) checkEnd(notes *enginetest.Recorder) error {
 		case o.Finished && len(o.TokenMs) != a.output:
 			return fmt.Errorf("%s got %d of %d tokens", a.name, len(o.TokenMs), a.output)
 		case o.Finished && (o.AdmitMs < a.atMs || o.TokenMs[0] < o.AdmitMs):
-			return fmt.Errorf("%s arrives at %v, is admitted at %v, gets its first token at %v", a.name, a.atMs, o.AdmitMs, o.TokenMs[0])
+			return fmt.Errorf("%s arrives at %v, is admitted at %v, gets its first token at %v", a.name, a.atMs,
+				o.AdmitMs, o.TokenMs[0])
 		}
 	}
 	if rejectedLate {

@@ -103,7 +103,8 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		maxOutput:    s.args.Output(req.PromptTokens, req.OutputTokens),
 		hold:         req.Hold,
 		named:        shareable > req.PromptTokens/s.pageSize,
-		holding:      radix.Holding{Key: s.namer.Key(req.Prompt, shareable, ceilDiv(req.PromptTokens+req.OutputTokens, s.pageSize))},
+		holding: radix.Holding{Key: s.namer.Key(req.Prompt, shareable,
+			ceilDiv(req.PromptTokens+req.OutputTokens, s.pageSize))},
 	}
 	s.added++
 	return r
@@ -124,8 +125,8 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	return waiting, len(s.running), ceilDiv(used, s.pageSize)
 }
 
-// RunPass implements [engine.Engine]. If one pass has no effect, the next one will have none either: while the ratio alone
-// can still help, passes without effect are repeated here.
+// RunPass implements [engine.Engine]. If one pass has no effect, the next one will have none either: while the ratio
+// alone can still help, passes without effect are repeated here.
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.bursts.drawn.Abandon(s.drafts)
 	s.pass(nowMs)
@@ -135,10 +136,11 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	return &s.out, !s.out.Idle()
 }
 
-// ratioMayHelp reports whether a request may be admitted when the ratio has fallen: next to a request that has no room for
-// the largest burst, there can be some for another.
+// ratioMayHelp reports whether a request may be admitted when the ratio has fallen: next to a request that has no room
+// for the largest burst, there can be some for another.
 func (s *Scheduler) ratioMayHelp() bool {
-	return s.drafts != nil && !s.rescue.active && len(s.running) > 0 && s.waiting.Len() > 0 && s.ratio.value > s.ratio.lowest
+	return s.drafts != nil && !s.rescue.active && len(s.running) > 0 && s.waiting.Len() > 0 &&
+		s.ratio.value > s.ratio.lowest
 }
 
 func (s *Scheduler) pass(nowMs float64) {

@@ -143,7 +143,8 @@ func (m *simulation) step(runPass func(nowMs float64) (*engine.Pass, bool)) (*en
 	if !alive {
 		if !m.s.Unblock() {
 			args := m.s.args
-			e := &engine.DeadEnd{AtMs: m.nowMs, Requests: m.s.States(), BlockSize: args.BlockSize, Capacity: args.NumGPUBlocks}
+			e := &engine.DeadEnd{AtMs: m.nowMs, Requests: m.s.States(), BlockSize: args.BlockSize,
+				Capacity: args.NumGPUBlocks}
 			for i := range e.Requests {
 				e.Requests[i].Name = m.workload.arrivals[e.Requests[i].ID].name
 			}

@@ -30,32 +30,39 @@ func TestTimes(t *testing.T) {
 		want       []times // of each request; 0 is not checked
 	}{
 		{"1000 tokens", ``, 512, []arrival{prompt(0, 1000, 3, 1, 2)}, []times{{41.046479000000005, 58.93703200000001}}},
-		{"pages of 64", `"block_size": 64`, 512, []arrival{prompt(0, 1000, 3, 1, 2)}, []times{{37.897344000000004, 49.480467000000004}}},
+		{"pages of 64", `"block_size": 64`, 512, []arrival{prompt(0, 1000, 3, 1, 2)},
+			[]times{{37.897344000000004, 49.480467000000004}}},
 		{
 			"two prompts", `"block_size": 64`, 512, []arrival{prompt(0, 1000, 1, 1, 2), prompt(0, 501, 1, 3)},
 			[]times{{46.04108900000001, 0}, {46.04108900000001, 0}},
 		},
-		{"two chunks", `"block_size": 64`, 512, []arrival{prompt(0, 10000, 2, long(0)...)}, []times{{220.718924, 226.971713}}},
+		{"two chunks", `"block_size": 64`, 512, []arrival{prompt(0, 10000, 2, long(0)...)},
+			[]times{{220.718924, 226.971713}}},
 		{
 			"floored means of a mixed batch", `"block_size": 64`, 512,
 			[]arrival{prompt(0, 1024, 1, 1, 2), prompt(100, 1536, 1, 1, 2, 3), prompt(100, 700, 1, 4, 5)},
 			[]times{{}, {141.377228, 0}, {141.377228, 0}},
 		},
 		{
-			"chunk size 8190 for pages of 3", `"block_size": 3`, 1, []arrival{{prompt: 8193, output: 1, ids: make([]int, 8193)}},
+			"chunk size 8190 for pages of 3", `"block_size": 3`, 1,
+			[]arrival{{prompt: 8193, output: 1, ids: make([]int, 8193)}},
 			[]times{{}},
 		},
 		{
 			"prefixes", `"block_size": 8, "num_gpu_blocks": 6`, 8,
-			[]arrival{prompt(0, 16, 3, 1, 2), prompt(1000, 16, 3, 1, 3), prompt(2000, 20, 6, 1, 2, 4)}, []times{{}, {}, {0, 2168.775207}},
+			[]arrival{prompt(0, 16, 3, 1, 2), prompt(1000, 16, 3, 1, 3), prompt(2000, 20, 6, 1, 2, 4)},
+			[]times{{}, {}, {0, 2168.775207}},
 		},
 		{
 			"prefixes, pages of 1", `"block_size": 1, "num_gpu_blocks": 48`, 8,
-			[]arrival{prompt(0, 16, 3, 1, 2), prompt(1000, 16, 3, 1, 3), prompt(2000, 20, 6, 1, 2, 4)}, []times{{}, {}, {0, 2168.775207}},
+			[]arrival{prompt(0, 16, 3, 1, 2), prompt(1000, 16, 3, 1, 3), prompt(2000, 20, 6, 1, 2, 4)},
+			[]times{{}, {}, {0, 2168.775207}},
 		},
 		{
-			"reservation without conservativeness", `"num_gpu_blocks": 40, "sglang": {"schedule_conservativeness": 0}`, 1,
-			[]arrival{prompt(0, 10, 20, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9), prompt(1, 10, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)},
+			"reservation without conservativeness", `"num_gpu_blocks": 40, "sglang": {"schedule_conservativeness": 0}`,
+			1,
+			[]arrival{prompt(0, 10, 20, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9),
+				prompt(1, 10, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)},
 			[]times{{}, {77.941005, 0}},
 		},
 	} {
@@ -64,7 +71,8 @@ func TestTimes(t *testing.T) {
 			m := newSimulation(args, workload{traceBlock: c.traceBlock, arrivals: c.arrivals})
 			for i, o := range m.mustRun(t).Fates {
 				if len(o.TokenMs) != c.arrivals[i].output {
-					t.Fatalf("request %d got %d tokens, want %d (rejected: %q)", i, len(o.TokenMs), c.arrivals[i].output, o.Rejected)
+					t.Fatalf("request %d got %d tokens, want %d (rejected: %q)", i, len(o.TokenMs),
+						c.arrivals[i].output, o.Rejected)
 				}
 				got := times{o.TokenMs[0], o.TokenMs[len(o.TokenMs)-1]}
 				want := c.want[i]
@@ -152,7 +160,8 @@ func TestNewTokenRatio(t *testing.T) {
 func TestStuck(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 7, "sglang": {"clip_max_new_tokens": 1}}`)
 	w := workload{traceBlock: 8, arrivals: []arrival{
-		{prompt: 5, output: 6, ids: []int{1}}, {prompt: 5, output: 6, ids: []int{2}}, {atMs: 1, prompt: 5, output: 4, ids: []int{3}},
+		{prompt: 5, output: 6, ids: []int{1}}, {prompt: 5, output: 6, ids: []int{2}},
+		{atMs: 1, prompt: 5, output: 4, ids: []int{3}},
 		{atMs: 100, prompt: 4, output: 1, ids: []int{4}},
 	}}
 	m := newSimulation(args, w)

@@ -37,5 +37,6 @@ func TestWork(t *testing.T) {
 }
 
 func brief(p engine.Phases) string {
-	return fmt.Sprintf("%d;%d;%d decode %d;%d", p.PrefillRequests, p.PrefillTokens, p.PrefillKVTokens, p.DecodeRequests, p.DecodeKVTokens)
+	return fmt.Sprintf("%d;%d;%d decode %d;%d", p.PrefillRequests, p.PrefillTokens, p.PrefillKVTokens, p.DecodeRequests,
+		p.DecodeKVTokens)
 }

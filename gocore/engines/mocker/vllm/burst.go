@@ -67,5 +67,6 @@ func (s *Scheduler) emitBurst(r *sequence, drawn int) {
 // its last, and it emitted in the emitting pass before.
 func (s *Scheduler) goesUnnoticed(r *sequence, tokens int) bool {
 	inBlock := r.tokens() & (s.blockSize - 1) // 0: the next token opens one
-	return inBlock > 0 && inBlock+tokens <= s.blockSize && r.generated+tokens < r.maxOutput && r.lastTokenPass == s.emittingPasses-1
+	return inBlock > 0 && inBlock+tokens <= s.blockSize && r.generated+tokens < r.maxOutput &&
+		r.lastTokenPass == s.emittingPasses-1
 }

@@ -15,7 +15,8 @@ import (
 func TestBurstVectors(t *testing.T) {
 	var workload []arrival
 	for i, output := range []int{20, 31, 40, 17} {
-		workload = append(workload, arrival{name: string(rune('A' + i)), atMs: float64(i) * 10_000, prompt: 600, output: output})
+		workload = append(workload, arrival{name: string(rune('A' + i)), atMs: float64(i) * 10_000, prompt: 600,
+			output: output})
 	}
 	for _, c := range []struct {
 		seed   uint64
@@ -35,13 +36,16 @@ func TestBurstVectors(t *testing.T) {
 			if request == 0 {
 				first = append(first, p.Tokens)
 			}
-			if burst := len(p.Bursts) == 1 && p.Bursts[0] == (engine.Burst{ID: engine.RequestID(request), Tokens: p.Tokens}); burst != (p.Tokens > 1) {
+			if burst := len(p.Bursts) == 1 &&
+				p.Bursts[0] == (engine.Burst{ID: engine.RequestID(request),
+					Tokens: p.Tokens}); burst != (p.Tokens > 1) {
 				return fmt.Errorf("%d tokens, bursts %v", p.Tokens, p.Bursts)
 			}
 			return nil
 		})
 		if err != nil || !slices.Equal(passes, c.passes) || !slices.Equal(first, c.first) {
-			t.Errorf("seed %d: %v, got passes %v, bursts %v, want %v, %v", c.seed, err, passes, first, c.passes, c.first)
+			t.Errorf("seed %d: %v, got passes %v, bursts %v, want %v, %v", c.seed, err, passes, first, c.passes,
+				c.first)
 		}
 	}
 }
@@ -125,7 +129,8 @@ func TestBurstSignals(t *testing.T) {
 // TestBurstCoasts compares coasts with passes that are run one by one, in pools that are large or evict all the time.
 func TestBurstCoasts(t *testing.T) {
 	for _, pool := range []string{
-		`"num_gpu_blocks": 4096, "block_size": 4`, `"num_gpu_blocks": 200, "block_size": 16`, `"num_gpu_blocks": 1300, "block_size": 2`,
+		`"num_gpu_blocks": 4096, "block_size": 4`, `"num_gpu_blocks": 200, "block_size": 16`,
+		`"num_gpu_blocks": 1300, "block_size": 2`,
 		`"num_gpu_blocks": 200, "block_size": 16, "enable_prefix_caching": false`,
 	} {
 		args := parseArgs(t, `{"max_num_seqs": 5, `+pool+`}`)

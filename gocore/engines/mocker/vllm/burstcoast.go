@@ -90,7 +90,8 @@ func (s *Scheduler) merelyBursts() bool {
 		return false
 	}
 	for _, r := range s.running {
-		if r.lastTokenPass != s.emittingPasses-1 || r.full < r.key.Shareable { // it announces blocks that others may have
+		// it announces blocks that others may have
+		if r.lastTokenPass != s.emittingPasses-1 || r.full < r.key.Shareable {
 			return false
 		}
 	}

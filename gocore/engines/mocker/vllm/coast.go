@@ -72,7 +72,8 @@ func (s *Scheduler) merelyDecodes() bool {
 	if s.stall.overtaking || s.stall.givesUp { // until a request emits a token, and this pass is the one
 		return false
 	}
-	return timing.Pure(s.clock.Model) && (s.waiting.Len() == 0 || s.headLacksBlocks || len(s.running) >= s.args.MaxNumSeqs)
+	return timing.Pure(s.clock.Model) && (s.waiting.Len() == 0 || s.headLacksBlocks ||
+		len(s.running) >= s.args.MaxNumSeqs)
 }
 
 // CoastHostMs implements [engine.CoastExplainer].

@@ -32,7 +32,8 @@ func parseExample(t *testing.T, d *datadriven.TestData) (engineargs.Args, []arri
 		if key == "blocks" {
 			key = "num_gpu_blocks"
 		}
-		if _, err := strconv.ParseFloat(value, 64); err != nil && value != "true" && value != "false" && value != "null" {
+		if _, err := strconv.ParseFloat(value, 64); err != nil && value != "true" && value != "false" &&
+			value != "null" {
 			value = strconv.Quote(value)
 		}
 		fields = append(fields, fmt.Sprintf("%q: %s", key, value))
@@ -142,7 +143,8 @@ func (l *timeline) runPass() (pass *engine.Pass, alive bool) {
 	preempted := l.preempted(before)
 	s.admitWaiting()
 	r := enginetest.Row{Pass: s.passes, StartMs: l.nowMs, Cells: make([]string, columns)}
-	r.Cells[schedule] = enginetest.Joined(l.served(before), "preempt", preempted, "admit", l.admitted(), "wait", l.waiting())
+	r.Cells[schedule] = enginetest.Joined(l.served(before), "preempt", preempted, "admit", l.admitted(), "wait",
+		l.waiting())
 	active := s.pool.Active()
 	scheduled := append([]*sequence(nil), s.running...)
 	generated := map[*sequence]int{}
@@ -172,7 +174,8 @@ func (l *timeline) runPass() (pass *engine.Pass, alive bool) {
 	for _, reject := range s.out.Rejected {
 		rejected = append(rejected, l.arrivals[reject.ID].name)
 	}
-	r.Cells[emission] = enginetest.Joined(strings.Join(tokens, " "), "preempt", l.preempted(scheduled), "reject", strings.Join(rejected, " "))
+	r.Cells[emission] = enginetest.Joined(strings.Join(tokens, " "), "preempt", l.preempted(scheduled), "reject",
+		strings.Join(rejected, " "))
 	r.EndMs = s.out.EndMs
 	l.Rows = append(l.Rows, r)
 	return &s.out, s.watchForStall()

@@ -54,7 +54,8 @@ func TestSourceHoldsItsBlocks(t *testing.T) {
 // TestCancelAnywhere cancels requests of a prefill and of a decode worker in every state they can be in.
 func TestCancelAnywhere(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 8, "max_num_seqs": 1}`)
-	requests := requestsOf(args, []arrival{{prompt: 7, output: 9}, {prompt: 8, output: 9}, {prompt: 8, output: 9}, {prompt: 12, output: 9}})
+	requests := requestsOf(args, []arrival{{prompt: 7, output: 9}, {prompt: 8, output: 9}, {prompt: 8, output: 9},
+		{prompt: 12, output: 9}})
 	source := New(args, engine.Setup{Role: engine.Prefill})
 	for i, r := range requests[:3] {
 		r.Hold = true
@@ -91,7 +92,8 @@ func TestCancelAnywhere(t *testing.T) {
 	}
 	for _, s := range []*Scheduler{source, destination} {
 		if s.pool.Active() != 0 || s.Requests() != 0 || len(s.States()) != 0 || s.destinations.activated != 0 {
-			t.Errorf("%v: %d active blocks, %d requests, %d left", s.role, s.pool.Active(), s.Requests(), len(s.States()))
+			t.Errorf("%v: %d active blocks, %d requests, %d left", s.role, s.pool.Active(), s.Requests(),
+				len(s.States()))
 		}
 	}
 }
@@ -99,14 +101,16 @@ func TestCancelAnywhere(t *testing.T) {
 // TestReserve: one at a time, the head only, and not again before something has changed.
 func TestReserve(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6}`)
-	requests := requestsOf(args, []arrival{{prompt: 8, output: 1}, {prompt: 12, output: 1}, {prompt: 2, output: 1}, {prompt: 21, output: 4}})
+	requests := requestsOf(args, []arrival{{prompt: 8, output: 1}, {prompt: 12, output: 1}, {prompt: 2, output: 1},
+		{prompt: 21, output: 4}})
 	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requests[:3] {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Reserve(requests[3]); err == nil || !strings.Contains(err.Error(), "num_gpu_blocks is 6") || len(s.States()) != 3 {
+	if err := s.Reserve(requests[3]); err == nil || !strings.Contains(err.Error(), "num_gpu_blocks is 6") ||
+		len(s.States()) != 3 {
 		t.Errorf("a request of 7 blocks: %v", err)
 	}
 	try := func(wantID engine.RequestID, wantTokens int) {
@@ -162,7 +166,8 @@ func TestReserveLeavesWatermark(t *testing.T) {
 // TestEventsBetweenPasses: what a destination evicts and stores between passes is reported with the next pass.
 func TestEventsBetweenPasses(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 3}`)
-	requests := requestsOf(args, []arrival{{prompt: 8, output: 1, ids: []int{1, 2}}, {prompt: 8, output: 1, ids: []int{3, 4}}})
+	requests := requestsOf(args, []arrival{{prompt: 8, output: 1, ids: []int{1, 2}},
+		{prompt: 8, output: 1, ids: []int{3, 4}}})
 	s := New(args, engine.Setup{Role: engine.Decode})
 	s.Observe()
 	var got []string
@@ -390,7 +395,8 @@ func (p *pair) transfer() (changed bool, err error) {
 	return changed, nil
 }
 
-// unclaimedUnlessRejected returns what Unclaimed does, for runs in which requests may be rejected after their first token.
+// unclaimedUnlessRejected returns what Unclaimed does, for runs in which requests may be rejected after their first
+// token.
 func unclaimedUnlessRejected(r *enginetest.Recorder) error {
 	for i := range r.Fates {
 		if r.Fates[i].Rejected != "" && r.Fates[i].Reused != nil {

@@ -154,7 +154,8 @@ func TestNoHang(t *testing.T) {
 					for i, want := range c.ends {
 						switch o := notes.Fates[i]; {
 						case want == "tokens" && len(o.TokenMs) != m.arrivals[i].output:
-							t.Errorf("request %d got %d tokens, want %d (rejected: %q)", i, len(o.TokenMs), m.arrivals[i].output, o.Rejected)
+							t.Errorf("request %d got %d tokens, want %d (rejected: %q)", i, len(o.TokenMs),
+								m.arrivals[i].output, o.Rejected)
 						case want != "tokens" && !strings.Contains(o.Rejected, want):
 							t.Errorf("request %d: rejected %q, want %q", i, o.Rejected, want)
 						}

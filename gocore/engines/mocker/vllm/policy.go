@@ -14,7 +14,8 @@ func (c *choice) begin() { c.candidates, c.places = c.candidates[:0], c.places[:
 func (c *choice) offer(place int, r *sequence) {
 	c.places = append(c.places, place)
 	c.candidates = append(c.candidates, engine.Candidate{
-		ID: r.id, PromptTokens: r.promptTokens, Computed: r.computed, Generated: r.generated, Blocks: len(r.slots), Preempted: r.status == preempted,
+		ID: r.id, PromptTokens: r.promptTokens, Computed: r.computed, Generated: r.generated, Blocks: len(r.slots),
+		Preempted: r.status == preempted,
 	})
 }
 

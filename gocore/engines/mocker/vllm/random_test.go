@@ -108,7 +108,8 @@ func setupFrom(data []byte) (setup engine.Setup) {
 		setup.Model = sensitive{}
 	}
 	if len(data) > 5 && data[5]&2 == 2 {
-		setup.Drafts = speculation.New([][]float64{{1}, {0.5, 0.5}, {0}, {0.9, 1, 0.8, 0.9, 1}}[data[5]>>2&3], uint64(data[5]))
+		setup.Drafts = speculation.New([][]float64{{1}, {0.5, 0.5}, {0}, {0.9, 1, 0.8, 0.9, 1}}[data[5]>>2&3],
+			uint64(data[5]))
 	}
 	return setup
 }
@@ -154,7 +155,8 @@ func passLimit(args engineargs.Args, workload []arrival) int {
 		steps += a.output + 1
 		chunks += a.prompt + a.output
 	}
-	return min(steps*(2*stallLimit+chunks), 500_000) // records of more would not fit memory; the longest runs take 20,000
+	// records of more would not fit memory; the longest runs take 20,000
+	return min(steps*(2*stallLimit+chunks), 500_000)
 }
 
 // checkState checks the books of an engine between two passes, without shortcuts.
@@ -191,13 +193,15 @@ func checkState(s *Scheduler) error {
 		if r.status == activated {
 			numActivated++
 			if len(r.slots) != r.listed || r.computed != r.promptTokens || r.allocated != r.promptTokens {
-				return fmt.Errorf("request %d is activated with %d blocks, %d computed, %d allocated", r.id, len(r.slots), r.computed, r.allocated)
+				return fmt.Errorf("request %d is activated with %d blocks, %d computed, %d allocated", r.id,
+					len(r.slots), r.computed, r.allocated)
 			}
 			hold(r)
 			continue
 		}
 		if r.status != waiting && r.status != preempted || len(r.slots) > 0 || r.computed > 0 || r.allocated > 0 {
-			return fmt.Errorf("request %d waits: %v, %d blocks, %d computed, %d allocated", r.id, r.status, len(r.slots), r.computed, r.allocated)
+			return fmt.Errorf("request %d waits: %v, %d blocks, %d computed, %d allocated", r.id, r.status,
+				len(r.slots), r.computed, r.allocated)
 		}
 	}
 	if s.guaranteed() && s.promised() > s.pool.Available() {
@@ -216,10 +220,13 @@ func checkState(s *Scheduler) error {
 		reservedBlocks += r.reservation.Blocks()
 	}
 	if active := s.pool.Active(); active < len(holders)+missing || active > len(holders)+reservedBlocks {
-		return fmt.Errorf("%d blocks are active, %d are held, %d to %d reserved", active, len(holders), missing, reservedBlocks)
+		return fmt.Errorf("%d blocks are active, %d are held, %d to %d reserved", active, len(holders), missing,
+			reservedBlocks)
 	}
-	if free, available := s.pool.Free(), s.pool.Available(); free < 0 || free > available || available+s.pool.Active() != s.pool.Capacity() {
-		return fmt.Errorf("%d blocks free, %d available, %d active of %d", free, available, s.pool.Active(), s.pool.Capacity())
+	if free, available := s.pool.Free(), s.pool.Available(); free < 0 || free > available ||
+		available+s.pool.Active() != s.pool.Capacity() {
+		return fmt.Errorf("%d blocks free, %d available, %d active of %d", free, available, s.pool.Active(),
+			s.pool.Capacity())
 	}
 	if len(s.running) > s.args.MaxNumSeqs {
 		return fmt.Errorf("%d run, max_num_seqs is %d", len(s.running), s.args.MaxNumSeqs)
@@ -266,7 +273,8 @@ func checkEnd(m *simulation, notes *enginetest.Recorder) error {
 		case o.Finished && len(o.TokenMs) != m.s.args.Output(a.prompt, a.output):
 			return fmt.Errorf("%s got %d of %d tokens", a.name, len(o.TokenMs), a.output)
 		case o.Finished && (o.AdmitMs < a.atMs || o.TokenMs[0] <= o.AdmitMs):
-			return fmt.Errorf("%s arrives at %v, is admitted at %v, gets its first token at %v", a.name, a.atMs, o.AdmitMs, o.TokenMs[0])
+			return fmt.Errorf("%s arrives at %v, is admitted at %v, gets its first token at %v", a.name, a.atMs,
+				o.AdmitMs, o.TokenMs[0])
 		case o.MaxReused() > a.prompt || !m.s.args.PrefixCaching && o.MaxReused() > 0:
 			return fmt.Errorf("%s reused %d of %d prompt tokens", a.name, o.MaxReused(), a.prompt)
 		}
@@ -281,7 +289,8 @@ func checkEnd(m *simulation, notes *enginetest.Recorder) error {
 // hopeless tells whether a request can never run, or only if enough of its prompt is cached at the right time.
 func (m *simulation) hopeless(a arrival) (never, unlessCached bool) {
 	s := m.s
-	never = s.ceilBlocks(a.prompt+s.args.Output(a.prompt, a.output)) > s.pool.Capacity() || s.ceilBlocks(a.prompt)+s.keptFree > s.pool.Capacity()
+	never = s.ceilBlocks(a.prompt+s.args.Output(a.prompt, a.output)) > s.pool.Capacity() ||
+		s.ceilBlocks(a.prompt)+s.keptFree > s.pool.Capacity()
 	return never, !s.args.ChunkedPrefill && a.prompt > s.args.MaxNumBatchedTokens
 }
 

@@ -14,10 +14,11 @@ func (s *Scheduler) cannotEverRun(r *sequence, cached int) string {
 			return reason
 		}
 	}
-	// No request is admitted while r is at the head, so its cached prefix cannot grow any more. On a decode worker others
-	// may be, and what they bring along may be what r lacks; there r gives up only when nothing else can happen.
+	// No request is admitted while r is at the head, so its cached prefix cannot grow any more. On a decode worker
+	// others may be, and what they bring along may be what r lacks; there r gives up only when nothing else can happen.
 	patient := s.role == engine.Decode && !s.stall.givesUp
-	if uncached := r.promptTokens - cached; !s.args.ChunkedPrefill && uncached > s.args.MaxNumBatchedTokens && !patient {
+	if uncached := r.promptTokens - cached; !s.args.ChunkedPrefill && uncached > s.args.MaxNumBatchedTokens &&
+		!patient {
 		return fmt.Sprintf("%d uncached prompt tokens exceed max_num_batched_tokens %d and chunked prefill is off",
 			uncached, s.args.MaxNumBatchedTokens)
 	}

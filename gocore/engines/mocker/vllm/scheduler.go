@@ -181,8 +181,8 @@ func (s *Scheduler) begin(nowMs float64) {
 	s.out.Reset(nowMs, s.parts)
 }
 
-// prefillMs returns the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again after
-// a preemption at no charge.
+// prefillMs returns the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them
+// again after a preemption at no charge.
 func (s *Scheduler) prefillMs() float64 {
 	if s.role == engine.Decode {
 		return 0

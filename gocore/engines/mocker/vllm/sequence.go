@@ -21,7 +21,8 @@ const (
 )
 
 func (s status) String() string {
-	return [...]string{"waiting", "waiting with its prompt's KV", "running", "preempted", "held for a decode worker", "waiting for room", "in transfer", "gone"}[s]
+	return [...]string{"waiting", "waiting with its prompt's KV", "running", "preempted", "held for a decode worker",
+		"waiting for room", "in transfer", "gone"}[s]
 }
 
 // sequence is one request inside the engine: its tokens (only counted) and its block list.

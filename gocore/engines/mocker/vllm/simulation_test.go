@@ -147,7 +147,8 @@ type passRecord struct {
 }
 
 func record(s *Scheduler, p *engine.Pass) passRecord {
-	c := passRecord{Pass: *p, Active: s.pool.Active(), Free: s.pool.Free(), Events: enginetest.CopyOf(s.pool.TakeEvents())}
+	c := passRecord{Pass: *p, Active: s.pool.Active(), Free: s.pool.Free(),
+		Events: enginetest.CopyOf(s.pool.TakeEvents())}
 	for i := range c.Events {
 		c.Events[i].Event = c.Events[i].Event.Clone()
 	}

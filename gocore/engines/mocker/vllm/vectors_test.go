@@ -69,7 +69,8 @@ func TestCacheVectors(t *testing.T) {
 			reuse: 0.25, firstReuse: 0.25, durationMs: 3043.229592,
 		},
 		{
-			name: "eviction, no prefix caching", args: `"num_gpu_blocks": 6, "enable_prefix_caching": false`, workload: evictionOrder,
+			name: "eviction, no prefix caching", args: `"num_gpu_blocks": 6, "enable_prefix_caching": false`,
+			workload:   evictionOrder,
 			want:       "A(4,2,0) A(2,2,2) A(0,2,4) E(0,3,3) A(0,2,4) E(0,2,4) E(0,3,3)",
 			durationMs: 3063.937796,
 		},
@@ -94,9 +95,10 @@ func TestCacheVectors(t *testing.T) {
 			reuse: 0.5, firstReuse: 0.5, durationMs: 52.126521,
 		},
 		{
-			name: "hit in the same pass, in chunks", args: `"num_gpu_blocks": 20, "max_num_batched_tokens": 16`, workload: samePass,
-			want:  "A(18,2,0) A(16,4,0)",
-			reuse: 0.5, firstReuse: 0.5, durationMs: 68.627726,
+			name: "hit in the same pass, in chunks", args: `"num_gpu_blocks": 20, "max_num_batched_tokens": 16`,
+			workload: samePass,
+			want:     "A(18,2,0) A(16,4,0)",
+			reuse:    0.5, firstReuse: 0.5, durationMs: 68.627726,
 		},
 		{
 			name: "pool filled exactly", args: `"num_gpu_blocks": 3`,
@@ -126,7 +128,8 @@ func TestCacheVectors(t *testing.T) {
 				}
 				reuse, firstReuse := reuseRatios(m, notes)
 				if reuse != c.reuse || firstReuse != c.firstReuse {
-					t.Errorf("reuse: got %v, at first admission %v, want %v, %v", reuse, firstReuse, c.reuse, c.firstReuse)
+					t.Errorf("reuse: got %v, at first admission %v, want %v, %v", reuse, firstReuse, c.reuse,
+						c.firstReuse)
 				}
 				if m.nowMs != c.durationMs {
 					t.Errorf("duration: got %v, want %v", m.nowMs, c.durationMs)

@@ -24,7 +24,8 @@ func TestWork(t *testing.T) {
 	pass := 0
 	err := m.run(func(*engine.Pass) error {
 		w := m.s.Work().Scheduled
-		got := fmt.Sprintf("prefill %d;%d;%d decode %d;%d", w.PrefillRequests, w.PrefillTokens, w.PrefillKVTokens, w.DecodeRequests, w.DecodeKVTokens)
+		got := fmt.Sprintf("prefill %d;%d;%d decode %d;%d", w.PrefillRequests, w.PrefillTokens, w.PrefillKVTokens,
+			w.DecodeRequests, w.DecodeKVTokens)
 		if pass >= len(want) || got != want[pass] {
 			t.Errorf("pass %d: got %s", pass, got)
 		}
@@ -69,7 +70,8 @@ func TestWorkOfRandomWorkloads(t *testing.T) {
 				if n := w.Scheduled.PrefillRequests + w.Scheduled.DecodeRequests; n != p.Scheduled {
 					return fmt.Errorf("%d requests have work, %d were scheduled", n, p.Scheduled)
 				}
-				if n := w.Queued.PrefillRequests + w.Queued.DecodeRequests; n != waiting || waiting+running != m.s.Requests() {
+				if n := w.Queued.PrefillRequests + w.Queued.DecodeRequests; n != waiting ||
+					waiting+running != m.s.Requests() {
 					return fmt.Errorf("%d requests are queued, %d wait, %d run", n, waiting, running)
 				}
 				return nil

@@ -12,10 +12,10 @@
 // Each rank of a worker has a Feed, LoadGauge, PassCounter and Native of its own. All messages are MessagePack and
 // equal those of the reference to the last byte, with these exceptions, all on purpose:
 //
-//   - The load of a rank is reported whatever other ranks do; the reference keeps one slot for all ranks of a worker and
-//     loses what is overwritten within a millisecond.
-//   - Engine-native events have nil where the reference leaves a field out. That omission shifts the fields behind it, so that
-//     subscribers of the reference refuse every removal.
+//   - The load of a rank is reported whatever other ranks do; the reference keeps one slot for all ranks of a worker
+//     and loses what is overwritten within a millisecond.
+//   - Engine-native events have nil where the reference leaves a field out. That omission shifts the fields behind it,
+//     so that subscribers of the reference refuse every removal.
 //   - A dump of everything is always made from what is cached now; the reference sends the events themselves while it
 //     still has all of them.
 //

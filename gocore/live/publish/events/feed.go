@@ -5,8 +5,8 @@ import (
 	"dynosim/gocore/live/blocks"
 )
 
-// Feed turns what one rank of a worker does to its cache into router events, and remembers enough of them to help a router
-// that has missed some. It is not safe for concurrent use.
+// Feed turns what one rank of a worker does to its cache into router events, and remembers enough of them to help a
+// router that has missed some. It is not safe for concurrent use.
 //
 //	changes -> remove filter -> numbered -> index and recent events (for Answer) -> to be published
 type Feed struct {
@@ -80,8 +80,8 @@ func (f *Feed) event(id uint64, tier kvcache.Tier, d Data) RouterEvent {
 	}
 }
 
-// removeFilter counts the cached blocks with a hash. Routers know blocks by hash alone: as long as one is left, they must
-// not hear of a removal.
+// removeFilter counts the cached blocks with a hash. Routers know blocks by hash alone: as long as one is left, they
+// must not hear of a removal.
 type removeFilter map[uint64]int
 
 func (f removeFilter) stored(list []blocks.Block) {

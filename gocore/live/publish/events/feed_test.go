@@ -121,7 +121,8 @@ func TestPassCounter(t *testing.T) {
 		t.Error("a heartbeat within the first second")
 	}
 	work := engine.Work{Scheduled: engine.Phases{PrefillRequests: 1}}
-	if f := c.Next(work, 0.02, 1050); f.CounterID != 1 || f.Work != work || f.WorkerID != 9 || f.DPRank != 1 || f.WallTimeS != 0.02 {
+	if f := c.Next(work, 0.02, 1050); f.CounterID != 1 || f.Work != work || f.WorkerID != 9 || f.DPRank != 1 ||
+		f.WallTimeS != 0.02 {
 		t.Errorf("got %+v", f)
 	}
 	if _, due := c.Heartbeat(2049); due {
@@ -151,7 +152,8 @@ func TestTiers(t *testing.T) {
 	for _, c := range []blocks.Change{host(stored(0, 5)), host(removed(5)), removed(5)} {
 		c.Blocks[0].Tokens = []uint32{1, 2, 3, 4}
 		batch, err := eventstest.Native(n.Message(&c, 0).Payload)
-		if want := map[kvcache.Tier]string{kvcache.Host: "CPU_PINNED"}[c.Tier]; err != nil || batch.Events[0].Medium != want {
+		if want := map[kvcache.Tier]string{kvcache.Host: "CPU_PINNED"}[c.Tier]; err != nil ||
+			batch.Events[0].Medium != want {
 			t.Errorf("%+v: got %+v, %v", c, batch, err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 const replayedMessages = 10_000
 
 // Native is the KV events of one rank in vLLM's own format: arrays instead of maps, and tokens instead of their hash.
-// Fields are told by their place, so that nothing may be left out: vLLM, and relays that read its format, want a medium,
-// or nil, before anything else that follows. It is not safe for concurrent use.
+// Fields are told by their place, so that nothing may be left out: vLLM, and relays that read its format, want a
+// medium, or nil, before anything else that follows. It is not safe for concurrent use.
 type Native struct {
 	blockSize int
 	dpRank    uint32
@@ -77,8 +77,8 @@ func (n *Native) Message(c *blocks.Change, unixS float64) NativeMessage {
 	return m
 }
 
-// appendStored: tag, hashes, parent, tokens, block size, LoRA id, medium, LoRA name; with several groups also extra keys, number,
-// kind and window of the group.
+// appendStored: tag, hashes, parent, tokens, block size, LoRA id, medium, LoRA name; with several groups also extra
+// keys, number, kind and window of the group.
 func (n *Native) appendStored(b []byte, c *blocks.Change) []byte {
 	fields := uint32(8)
 	if len(n.groups) > 0 {

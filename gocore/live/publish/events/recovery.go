@@ -21,8 +21,8 @@ func (r *recent) add(e RouterEvent) {
 	r.events.PushBack(e)
 }
 
-// Query is what a router asks that has missed events: those from StartEventID on, or everything. Queries and answers travel
-// on the request plane, in its codecs.
+// Query is what a router asks that has missed events: those from StartEventID on, or everything. Queries and answers
+// travel on the request plane, in its codecs.
 type Query struct {
 	WorkerID     uint64  `json:"worker_id"`
 	DPRank       uint32  `json:"dp_rank"`
@@ -94,7 +94,8 @@ func (f *Feed) treeDump() Answer {
 	list := &EventList{Events: []RouterEvent{}, LastEventID: f.lastID, ResetScope: "all"}
 	for tier := range f.tiers {
 		for _, chain := range f.tiers[tier].index.dump() {
-			list.Events = append(list.Events, f.event(uint64(len(list.Events)), kvcache.Tier(tier), Data{Stored: &chain}))
+			list.Events = append(list.Events,
+				f.event(uint64(len(list.Events)), kvcache.Tier(tier), Data{Stored: &chain}))
 		}
 	}
 	return Answer{TreeDump: list}

@@ -45,12 +45,18 @@ func TestAnswers(t *testing.T) {
 		{idle, `{"worker_id":9,"dp_rank":0,"start_event_id":50,"end_event_id":null}`, nothing},
 		{idle, `{"worker_id":9,"dp_rank":0,"start_event_id":0,"end_event_id":0}`, nothing},
 		{idle, `{"worker_id":9,"dp_rank":0,"start_event_id":null,"end_event_id":5}`, nothing},
-		{idle, `{"worker_id":9,"dp_rank":0,"start_event_id":50,"end_event_id":1}`, `{"InvalidRange":{"start_id":50,"end_id":1}}`},
-		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":3,"end_event_id":1}`, `{"InvalidRange":{"start_id":3,"end_id":1}}`},
-		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":50,"end_event_id":null}`, `{"TooNew":{"requested_start":50,"requested_end":5,"newest_available":5}}`},
-		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":6,"end_event_id":8}`, `{"TooNew":{"requested_start":6,"requested_end":8,"newest_available":5}}`},
-		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":5,"end_event_id":null}`, `{"Events":{"events":[` + event5 + `],"last_event_id":5}}`},
-		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":4,"end_event_id":4}`, `{"Events":{"events":[` + event4 + `,` + event5 + `],"last_event_id":5}}`},
+		{idle, `{"worker_id":9,"dp_rank":0,"start_event_id":50,"end_event_id":1}`,
+			`{"InvalidRange":{"start_id":50,"end_id":1}}`},
+		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":3,"end_event_id":1}`,
+			`{"InvalidRange":{"start_id":3,"end_id":1}}`},
+		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":50,"end_event_id":null}`,
+			`{"TooNew":{"requested_start":50,"requested_end":5,"newest_available":5}}`},
+		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":6,"end_event_id":8}`,
+			`{"TooNew":{"requested_start":6,"requested_end":8,"newest_available":5}}`},
+		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":5,"end_event_id":null}`,
+			`{"Events":{"events":[` + event5 + `],"last_event_id":5}}`},
+		{busy, `{"worker_id":9,"dp_rank":0,"start_event_id":4,"end_event_id":4}`,
+			`{"Events":{"events":[` + event4 + `,` + event5 + `],"last_event_id":5}}`},
 		{busy, `{"worker_id":8,"dp_rank":0,"start_event_id":1}`, `{"Error":"worker_id: got 8, this is worker 9"}`},
 		{busy, `{"worker_id":9,"dp_rank":3,"start_event_id":1}`, `{"Error":"dp_rank: got 3, this is rank 0"}`},
 	} {
@@ -71,9 +77,11 @@ func TestRecentEvents(t *testing.T) {
 	}{{0, -1}, {10, -1}, {11, recentEvents}, {recentEvents + 10, 1}} {
 		a := f.Answer(Query{WorkerID: 9, StartEventID: &test.start})
 		switch {
-		case test.events == -1 && (a.TreeDump == nil || len(a.TreeDump.Events) != recentEvents+10 || a.TreeDump.LastEventID != recentEvents+10):
+		case test.events == -1 && (a.TreeDump == nil || len(a.TreeDump.Events) != recentEvents+10 ||
+			a.TreeDump.LastEventID != recentEvents+10):
 			t.Errorf("from %d: want a dump of everything", test.start)
-		case test.events > 0 && (a.Events == nil || len(a.Events.Events) != test.events || a.Events.Events[0].Event.ID != test.start):
+		case test.events > 0 && (a.Events == nil || len(a.Events.Events) != test.events ||
+			a.Events.Events[0].Event.ID != test.start):
 			t.Errorf("from %d: want %d events", test.start, test.events)
 		}
 	}
@@ -86,10 +94,12 @@ func TestTreeDump(t *testing.T) {
 		want    string
 	}{
 		{"a chain of several events", []blocks.Change{stored(0, 1, 2), stored(2, 3)}, "0 stored 1 2 3; "},
-		{"paths part", []blocks.Change{stored(0, 1, 2, 3), stored(2, 4, 5), stored(2, 6)}, "0 stored 1 2; 1 stored after 2: 3; 2 stored after 2: 4 5; 3 stored after 2: 6; "},
+		{"paths part", []blocks.Change{stored(0, 1, 2, 3), stored(2, 4, 5), stored(2, 6)},
+			"0 stored 1 2; 1 stored after 2: 3; 2 stored after 2: 4 5; 3 stored after 2: 6; "},
 		{"two roots", []blocks.Change{stored(0, 5), stored(0, 1), stored(5, 6)}, "0 stored 5 6; 1 stored 1; "},
 		{"a leaf is gone", []blocks.Change{stored(0, 1, 2, 3), removed(3)}, "0 stored 1 2; "},
-		{"blocks out of reach", []blocks.Change{stored(0, 1, 2, 3), stored(0, 8), removed(2)}, "0 stored 1; 1 stored 8; "},
+		{"blocks out of reach", []blocks.Change{stored(0, 1, 2, 3), stored(0, 8), removed(2)},
+			"0 stored 1; 1 stored 8; "},
 		{"and can again", []blocks.Change{stored(0, 1, 2, 3), removed(2), stored(1, 2)}, "0 stored 1 2 3; "},
 		{"nothing", []blocks.Change{stored(0, 1), removed(1)}, ""},
 	} {
@@ -134,7 +144,8 @@ func TestDumpIsTheHistory(t *testing.T) {
 		}
 		copied.tiers[kvcache.Device].index.apply(e.Event.Data)
 	}
-	if got, want := brief(copied.Answer(Query{WorkerID: 9}).TreeDump.Events), brief(first); got != want || len(first) < 100 {
+	if got, want := brief(copied.Answer(Query{WorkerID: 9}).TreeDump.Events),
+		brief(first); got != want || len(first) < 100 {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

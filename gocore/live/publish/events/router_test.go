@@ -96,15 +96,18 @@ func newPublisher(t *testing.T, id uint64) *publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &publisher{engine: worker.New(args, engine.Setup{}).Engine, table: blocks.New(routerBlock), feed: events.NewFeed(id, 0)}
+	p := &publisher{engine: worker.New(args, engine.Setup{}).Engine, table: blocks.New(routerBlock),
+		feed: events.NewFeed(id, 0)}
 	p.engine.Observe()
 	return p
 }
 
 // serve runs a request to its end and returns how many tokens of the prompt were cached.
-func (p *publisher) serve(t *testing.T, id engine.RequestID, tokens []uint32, prompt int, publish func(message []byte)) (reused int) {
+func (p *publisher) serve(t *testing.T, id engine.RequestID, tokens []uint32, prompt int,
+	publish func(message []byte)) (reused int) {
 	held := p.table.Hold(tokens, "")
-	p.engine.Add(engine.Request{ID: id, Prompt: held, PromptTokens: prompt, OutputTokens: len(tokens) - prompt, NamedBlocks: len(held.Segments)})
+	p.engine.Add(engine.Request{ID: id, Prompt: held, PromptTokens: prompt, OutputTokens: len(tokens) - prompt,
+		NamedBlocks: len(held.Segments)})
 	for p.engine.Requests() > 0 {
 		pass, alive := p.engine.RunPass(p.nowMs)
 		if !alive {
@@ -143,7 +146,8 @@ func TestRouterKnowsCaches(t *testing.T) {
 			*c = append(*c, rng.Uint32N(2))
 		}
 		prompt := len(*c)
-		admitted, err := s.kv.Submit(router.Request{ID: int32(turn), Prompt: s.prompt(*c), PromptTokens: prompt}, float64(turn))
+		admitted, err := s.kv.Submit(router.Request{ID: int32(turn), Prompt: s.prompt(*c), PromptTokens: prompt},
+			float64(turn))
 		if err != nil || len(admitted) != 1 {
 			t.Fatal(admitted, err)
 		}
@@ -153,7 +157,8 @@ func TestRouterKnowsCaches(t *testing.T) {
 		a := admitted[0]
 		reused := list[a.Worker].serve(t, turn, *c, prompt, func(message []byte) { s.hear(t, message) })
 		if reused != a.OverlapBlocks*routerBlock {
-			t.Fatalf("turn %d: worker %d reused %d tokens, the router says %d blocks", turn, a.Worker, reused, a.OverlapBlocks)
+			t.Fatalf("turn %d: worker %d reused %d tokens, the router says %d blocks", turn, a.Worker, reused,
+				a.OverlapBlocks)
 		}
 		if reused > 0 {
 			reusedTurns++

@@ -36,21 +36,24 @@ const capturedEnvelope = `01 00000138 85ac7075626c69736865725f6964cf6be2a85120f7
 	a764705f72616e6b00`
 
 func capturedEvent() RouterEvent {
-	return RouterEvent{WorkerID: capturedWorker, StorageTier: "device", Event: CacheEvent{ID: 1, Data: Data{Stored: &Stored{Blocks: []StoredBlock{
-		{BlockHash: 0x1032b10c76ae2b64, TokensHash: 0x1032b10c76ae2b64},
-		{BlockHash: 0x2606b531ba32ca7d, TokensHash: 0x1032b10c76ae2b64},
-	}}}}}
+	return RouterEvent{WorkerID: capturedWorker, StorageTier: "device",
+		Event: CacheEvent{ID: 1, Data: Data{Stored: &Stored{Blocks: []StoredBlock{
+			{BlockHash: 0x1032b10c76ae2b64, TokensHash: 0x1032b10c76ae2b64},
+			{BlockHash: 0x2606b531ba32ca7d, TokensHash: 0x1032b10c76ae2b64},
+		}}}}}
 }
 
 func TestCapturedRouterEvent(t *testing.T) {
 	want := unhex(t, capturedEnvelope)
 	event := capturedEvent()
-	envelope := Envelope{PublisherID: 0x6be2a85120f7ccb1, PublishedAt: 0x1a1fd343c2f, Topic: KVTopic, Payload: event.Append(nil)}
+	envelope := Envelope{PublisherID: 0x6be2a85120f7ccb1, PublishedAt: 0x1a1fd343c2f, Topic: KVTopic,
+		Payload: event.Append(nil)}
 	frames := envelope.Frames()
 	if !bytes.Equal(frames[3], want) {
 		t.Errorf("got  %x\nwant %x", frames[3], want)
 	}
-	if got := [3]string{string(frames[0]), hex.EncodeToString(frames[1]), hex.EncodeToString(frames[2])}; got != [3]string{"kv-events", "6be2a85120f7ccb1", "0000000000000000"} {
+	if got := [3]string{string(frames[0]), hex.EncodeToString(frames[1]),
+		hex.EncodeToString(frames[2])}; got != [3]string{"kv-events", "6be2a85120f7ccb1", "0000000000000000"} {
 		t.Errorf("the other frames: got %q", got)
 	}
 	decoded, err := ParseFrames(frames)
@@ -64,7 +67,8 @@ func TestCapturedRouterEvent(t *testing.T) {
 
 func TestRouterEventRoundTrip(t *testing.T) {
 	for _, data := range []Data{
-		{Stored: &Stored{ParentHash: pointer(1 << 63), StartPosition: pointer(3), Blocks: []StoredBlock{{BlockHash: 7, TokensHash: 300}}}},
+		{Stored: &Stored{ParentHash: pointer(1 << 63), StartPosition: pointer(3),
+			Blocks: []StoredBlock{{BlockHash: 7, TokensHash: 300}}}},
 		{Removed: &Removed{BlockHashes: []uint64{1, 0xffff, 1 << 40}}},
 		{Cleared: true},
 	} {
@@ -86,15 +90,21 @@ func TestCapturedLoad(t *testing.T) {
 }
 
 func TestForwardPass(t *testing.T) {
-	pass := ForwardPass{WorkerID: 15250892664823062804, DPRank: 1, CounterID: 21, WallTimeS: 0.024691437, Work: engine.Work{
-		Scheduled: engine.Phases{PrefillRequests: 1, PrefillTokens: 160, PrefillKVTokens: 32, DecodeRequests: 2, DecodeKVTokens: 161, DecodeKVVariance: 0.25},
-		Queued:    engine.Phases{PrefillRequests: 3, PrefillTokens: 500, PrefillVariance: 2.5},
-	}}
+	pass := ForwardPass{WorkerID: 15250892664823062804, DPRank: 1, CounterID: 21, WallTimeS: 0.024691437,
+		Work: engine.Work{
+			Scheduled: engine.Phases{PrefillRequests: 1, PrefillTokens: 160, PrefillKVTokens: 32, DecodeRequests: 2,
+				DecodeKVTokens: 161, DecodeKVVariance: 0.25},
+			Queued: engine.Phases{PrefillRequests: 3, PrefillTokens: 500, PrefillVariance: 2.5},
+		}}
 	got, err := eventstest.Map(pass.Append(nil))
-	if want := "map[counter_id:21 dp_rank:1 queued_requests:map[num_decode_requests:0 num_prefill_requests:3 sum_decode_kv_tokens:0 " +
-		"sum_prefill_tokens:500 var_decode_kv_tokens:0 var_prefill_length:2.5] scheduled_requests:map[num_decode_requests:2 " +
-		"num_prefill_requests:1 sum_decode_kv_tokens:161 sum_prefill_kv_tokens:32 sum_prefill_tokens:160 var_decode_kv_tokens:0.25 " +
-		"var_prefill_length:0] version:1 wall_time:0.024691437 worker_id:15250892664823062804]"; err != nil || fmt.Sprint(got) != want {
+	if want := "map[counter_id:21 dp_rank:1 queued_requests:map[num_decode_requests:0 num_prefill_requests:3 " +
+		"sum_decode_kv_tokens:0 " +
+		"sum_prefill_tokens:500 var_decode_kv_tokens:0 var_prefill_length:2.5] " +
+		"scheduled_requests:map[num_decode_requests:2 " +
+		"num_prefill_requests:1 sum_decode_kv_tokens:161 sum_prefill_kv_tokens:32 sum_prefill_tokens:160 " +
+		"var_decode_kv_tokens:0.25 " +
+		"var_prefill_length:0] version:1 wall_time:0.024691437 worker_id:15250892664823062804]"; err != nil ||
+		fmt.Sprint(got) != want {
 		t.Errorf("got  %v, %v\nwant %s", got, err, want)
 	}
 	// An idle rank's, as the reference's own subscribers read it: these keys in this order, floats as floats.
@@ -140,7 +150,8 @@ func TestNative(t *testing.T) {
 			t.Errorf("message %d: got %d, %x", i, m.Sequence, m.Payload)
 		}
 		batch, err := eventstest.Native(m.Payload)
-		if err != nil || len(batch.Events) != 1 || batch.Events[0].Removed != (i == 1) || batch.Events[0].Hashes[0] != test.change.Blocks[0].Hash {
+		if err != nil || len(batch.Events) != 1 || batch.Events[0].Removed != (i == 1) ||
+			batch.Events[0].Hashes[0] != test.change.Blocks[0].Hash {
 			t.Errorf("decoded: got %+v, %v", batch, err)
 		}
 	}
@@ -151,7 +162,8 @@ func TestNative(t *testing.T) {
 func TestNativeOfGroups(t *testing.T) {
 	n := NewNative(2, 0)
 	n.Group([]LayerGroup{{Kind: FullAttention}, {Kind: SlidingWindow, Window: 1024}})
-	stored := blocks.Change{Group: 1, Blocks: []blocks.Block{{Hash: 7, Tokens: []uint32{1, 2}}}, Parent: 6, HasParent: true}
+	stored := blocks.Change{Group: 1, Blocks: []blocks.Block{{Hash: 7, Tokens: []uint32{1, 2}}}, Parent: 6,
+		HasParent: true}
 	removed := blocks.Change{Kind: kvcache.Removed, Group: 1, Blocks: []blocks.Block{{Hash: 7}}}
 	full := blocks.Change{Blocks: []blocks.Block{{Hash: 6, Tokens: []uint32{3, 4}}}}
 	for _, test := range []struct {
@@ -159,7 +171,8 @@ func TestNativeOfGroups(t *testing.T) {
 		want   eventstest.Event
 		ends   string
 	}{
-		{stored, eventstest.Event{Hashes: []uint64{7}, Tokens: []uint32{1, 2}, BlockSize: 2, Group: 1, Kind: "sliding_window", Window: 1024},
+		{stored, eventstest.Event{Hashes: []uint64{7}, Tokens: []uint32{1, 2}, BlockSize: 2, Group: 1,
+			Kind: "sliding_window", Window: 1024},
 			"02 c0c0c0 c0 01 ae" + hex.EncodeToString([]byte("sliding_window")) + "d10400 00"},
 		{full, eventstest.Event{Hashes: []uint64{6}, Tokens: []uint32{3, 4}, BlockSize: 2, Kind: "full_attention"},
 			"02 c0c0c0 c0 00 ae" + hex.EncodeToString([]byte("full_attention")) + "c0 00"},
@@ -191,7 +204,8 @@ func TestNativeReplay(t *testing.T) {
 	for _, test := range []struct {
 		start, first uint64
 		count        int
-	}{{0, 5, replayedMessages}, {5, 5, replayedMessages}, {replayedMessages + 4, replayedMessages + 4, 1}, {replayedMessages + 5, 0, 0}, {1 << 63, 0, 0}} {
+	}{{0, 5, replayedMessages}, {5, 5, replayedMessages}, {replayedMessages + 4, replayedMessages + 4, 1},
+		{replayedMessages + 5, 0, 0}, {1 << 63, 0, 0}} {
 		got := n.From(test.start)
 		if len(got) != test.count || test.count > 0 && got[0].Sequence != test.first {
 			t.Errorf("from %d: got %d messages", test.start, len(got))
@@ -214,13 +228,15 @@ func TestNativeReplay(t *testing.T) {
 
 func TestBadMessages(t *testing.T) {
 	for name, parse := range parsers {
-		for _, text := range []string{"", "c1", "80ff", "df ffffffff", "dd ffffffff", "81a4646174 61", "c6 ffffffff", "81 a5 6576656e74 81 a4 64617461 dd ffffffff"} {
+		for _, text := range []string{"", "c1", "80ff", "df ffffffff", "dd ffffffff", "81a4646174 61", "c6 ffffffff",
+			"81 a5 6576656e74 81 a4 64617461 dd ffffffff"} {
 			if err := parse(unhex(t, text)); err == nil {
 				t.Errorf("%s: %q was accepted", name, text)
 			}
 		}
 	}
-	for _, frames := range [][][]byte{nil, {{1}, {2}, {3}, {1, 0, 0, 0, 9, 0x80}}, {{1}, {2}, {3}, {2, 0, 0, 0, 1, 0x80}}, {{}, {}, {}, {}}} {
+	for _, frames := range [][][]byte{nil, {{1}, {2}, {3}, {1, 0, 0, 0, 9, 0x80}},
+		{{1}, {2}, {3}, {2, 0, 0, 0, 1, 0x80}}, {{}, {}, {}, {}}} {
 		if _, err := ParseFrames(frames); err == nil {
 			t.Errorf("%v was accepted", frames)
 		}
@@ -240,7 +256,8 @@ func FuzzParseEnvelope(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if back, err := ParseFrames(e.Frames()); err != nil || back.Sequence != e.Sequence || back.Topic != e.Topic || !bytes.Equal(back.Payload, e.Payload) {
+		if back, err := ParseFrames(e.Frames()); err != nil || back.Sequence != e.Sequence || back.Topic != e.Topic ||
+			!bytes.Equal(back.Payload, e.Payload) {
 			t.Errorf("%+v comes back as %+v, %v", e, back, err)
 		}
 	})
@@ -259,7 +276,8 @@ func FuzzParseRouterEvents(f *testing.F) {
 			return
 		}
 		for _, e := range list {
-			if back, err := ParseRouterEvents(e.Append(nil)); err != nil || len(back) != 1 || !bytes.Equal(back[0].Append(nil), e.Append(nil)) {
+			if back, err := ParseRouterEvents(e.Append(nil)); err != nil || len(back) != 1 ||
+				!bytes.Equal(back[0].Append(nil), e.Append(nil)) {
 				t.Errorf("%+v comes back as %+v, %v", e, back, err)
 			}
 		}

@@ -66,7 +66,8 @@ func read(fields []any) (e Event) {
 			e.Tokens = append(e.Tokens, uint32(number(token)))
 		}
 		e.HasParent = at(2) != nil
-		e.BlockSize, e.Medium, e.Group, e.Kind, e.Window = number(at(4)), text(at(6)), number(at(9)), text(at(10)), number(at(11))
+		e.BlockSize, e.Medium, e.Group, e.Kind, e.Window = number(at(4)), text(at(6)), number(at(9)), text(at(10)),
+			number(at(11))
 	default:
 		panic(fmt.Sprintf("an event is called %v", tag))
 	}

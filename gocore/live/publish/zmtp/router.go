@@ -16,7 +16,8 @@ type Router struct {
 
 // ListenRouter binds a ROUTER socket to a TCP address. answer is called from several goroutines, with the frames that a
 // peer has sent; the messages it returns are made one by one, and sent back to that peer alone.
-func ListenRouter(address string, log *slog.Logger, answer func(request [][]byte) (reply iter.Seq[[][]byte])) (*Router, error) {
+func ListenRouter(address string, log *slog.Logger, answer func(request [][]byte) (reply iter.Seq[[][]byte])) (*Router,
+	error) {
 	s, err := listen(address, log, "ROUTER", "DEALER", "REQ", "ROUTER")
 	if err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ const (
 // goroutine, until Close. connected is called whenever the subscription has been sent, after which little more is lost.
 func Subscribe(address, topic string, log *slog.Logger, connected func(), handle func(frames [][]byte)) *Sub {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Sub{address: address, topic: topic, connected: connected, handle: handle, log: log.With("socket", "SUB", "address", address), stop: stop, done: make(chan struct{})}
+	s := &Sub{address: address, topic: topic, connected: connected, handle: handle,
+		log: log.With("socket", "SUB", "address", address), stop: stop, done: make(chan struct{})}
 	s.state.Store(&errNotYet)
 	go guard.Func(func() {
 		defer close(s.done)

@@ -10,7 +10,8 @@ import (
 func TestSub(t *testing.T) {
 	p := listenPub(t)
 	heard := make(chan string, 64)
-	s := Subscribe(address(p.Port()), "wanted", slog.New(slog.DiscardHandler), func() {}, func(frames [][]byte) { heard <- fmt.Sprintf("%s %s", frames[0], frames[1]) })
+	s := Subscribe(address(p.Port()), "wanted", slog.New(slog.DiscardHandler), func() {},
+		func(frames [][]byte) { heard <- fmt.Sprintf("%s %s", frames[0], frames[1]) })
 	defer s.Close()
 	eventually(t, "the subscription", func() bool { return topics(p) == 1 && s.Err() == nil })
 	if !p.Subscribed("wanted") || p.Subscribed("unwanted") {

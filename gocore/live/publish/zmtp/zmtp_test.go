@@ -170,7 +170,8 @@ func TestRouter(t *testing.T) {
 				}
 				first, err1 := d.Recv()
 				second, err2 := d.Recv()
-				if got := fmt.Sprintf("%q %q %v %v", first.Frames, second.Frames, err1, err2); got != fmt.Sprintf(`["" "you said"] ["" "%d"] <nil> <nil>`, i) {
+				if got := fmt.Sprintf("%q %q %v %v", first.Frames, second.Frames, err1,
+					err2); got != fmt.Sprintf(`["" "you said"] ["" "%d"] <nil> <nil>`, i) {
 					t.Errorf("got %s", got)
 				}
 			}
@@ -328,7 +329,8 @@ func TestNewerPeers(t *testing.T) {
 
 func TestAddressInUse(t *testing.T) {
 	p := listenPub(t)
-	if _, err := ListenPub(address(p.Port()), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "PUB") {
+	if _, err := ListenPub(address(p.Port()), slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "PUB") {
 		t.Errorf("got %v", err)
 	}
 }

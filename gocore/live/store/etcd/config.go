@@ -17,8 +17,8 @@ type Config struct {
 	LeaseTTL  time.Duration // how long records outlive a worker that was killed; whole seconds
 	// Username and Password are "" without authentication by password.
 	Username, Password string
-	// CA, ClientCert and ClientKey are PEM files, "" for none: the authority that is trusted, and the certificate and key
-	// of this process.
+	// CA, ClientCert and ClientKey are PEM files, "" for none: the authority that is trusted, and the certificate and
+	// key of this process.
 	CA, ClientCert, ClientKey string
 }
 
@@ -82,7 +82,8 @@ func (c *Config) endpoint(text string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
+		strings.Trim(u.Path, "/") != "":
 		return "", fmt.Errorf("want http://HOST:PORT or https://HOST:PORT, with commas between several")
 	case u.Scheme == "http" && c.secure():
 		return "", fmt.Errorf("want https://, because ETCD_AUTH_CA or ETCD_AUTH_CLIENT_CERT is set")

@@ -39,12 +39,15 @@ func TestFromEnvironment(t *testing.T) {
 			map[string]string{"ETCD_AUTH_USERNAME": "u", "ETCD_AUTH_PASSWORD": "p"},
 			with(func(c *Config) { c.Username, c.Password = "u", "p" }), "",
 		},
-		{map[string]string{"ETCD_AUTH_CA": "ca.pem", "ETCD_ENDPOINTS": "http://a:1"}, Config{}, `ETCD_ENDPOINTS: got "http://a:1", want https://`},
-		{map[string]string{"ETCD_ENDPOINTS": "ftp://a:1"}, Config{}, `ETCD_ENDPOINTS: got "ftp://a:1", want http://HOST:PORT`},
+		{map[string]string{"ETCD_AUTH_CA": "ca.pem", "ETCD_ENDPOINTS": "http://a:1"}, Config{},
+			`ETCD_ENDPOINTS: got "http://a:1", want https://`},
+		{map[string]string{"ETCD_ENDPOINTS": "ftp://a:1"}, Config{},
+			`ETCD_ENDPOINTS: got "ftp://a:1", want http://HOST:PORT`},
 		{map[string]string{"ETCD_ENDPOINTS": "http://a:b"}, Config{}, `ETCD_ENDPOINTS: got "http://a:b", want`},
 		{map[string]string{"ETCD_ENDPOINTS": "http://a/b"}, Config{}, `ETCD_ENDPOINTS: got "http://a/b", want`},
 		{map[string]string{"ETCD_AUTH_PASSWORD": "p"}, Config{}, "ETCD_AUTH_USERNAME and ETCD_AUTH_PASSWORD: got one"},
-		{map[string]string{"ETCD_AUTH_CLIENT_CERT": "c"}, Config{}, "ETCD_AUTH_CLIENT_CERT and ETCD_AUTH_CLIENT_KEY: got one"},
+		{map[string]string{"ETCD_AUTH_CLIENT_CERT": "c"}, Config{},
+			"ETCD_AUTH_CLIENT_CERT and ETCD_AUTH_CLIENT_KEY: got one"},
 	} {
 		got, err := FromEnvironment(func(name string) string { return test.environment[name] })
 		if test.err != "" {

@@ -54,7 +54,8 @@ func Open(ctx context.Context, c Config, log *slog.Logger) (*Store, error) {
 	defer cancel()
 	if err := s.grant(ctx); err != nil {
 		_ = s.client.Close()
-		return nil, fmt.Errorf("etcd at %s: no lease: %s; see that it is an etcd and healthy", strings.Join(c.Endpoints, ", "), status.Convert(err).Message())
+		return nil, fmt.Errorf("etcd at %s: no lease: %s; see that it is an etcd and healthy",
+			strings.Join(c.Endpoints, ", "), status.Convert(err).Message())
 	}
 	life, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -72,7 +73,8 @@ func (s *Store) connect(ctx context.Context, c Config) error {
 		return fmt.Errorf("%w; start etcd there, or name another server with ETCD_ENDPOINTS", err)
 	}
 	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+		Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+			MaxDelay: time.Second},
 		MinConnectTimeout: probeTimeout,
 	})}
 	if c.Username != "" {
@@ -82,8 +84,8 @@ func (s *Store) connect(ctx context.Context, c Config) error {
 	s.client, err = clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints,
 		TLS:       tls,
-		// A connection that was cut without notice ends after some seconds. An etcd that is back after a long outage is found
-		// within a second.
+		// A connection that was cut without notice ends after some seconds. An etcd that is back after a long outage is
+		// found within a second.
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		PermitWithoutStream:  true,
@@ -180,7 +182,8 @@ func (s *Store) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	prefix := path(bucket, "")
-	found, err := s.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
+	found, err := s.client.Get(ctx, prefix, clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %s: %w", bucket, err)
 	}
@@ -209,7 +212,8 @@ func (s *Store) Close() error {
 	_, err := s.client.Revoke(ctx, s.lease)
 	_ = s.client.Close()
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return fmt.Errorf("etcd: the records of this worker stay until their lease expires, in %v at most: %w", s.ttl, err)
+		return fmt.Errorf("etcd: the records of this worker stay until their lease expires, in %v at most: %w", s.ttl,
+			err)
 	}
 	return nil
 }

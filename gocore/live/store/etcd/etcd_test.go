@@ -98,7 +98,8 @@ func freeAddress(t *testing.T) string {
 
 func waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) { // a limit for what never comes
+	// a limit for what never comes
+	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited too long for %s", what)
 		}
@@ -159,7 +160,8 @@ func TestStore(t *testing.T) {
 	if !holds(other, "n//k/1", "n//k/3", "n/b_c/x-y/2") {
 		t.Error("records are missing")
 	}
-	if err := errors.Join(one.Delete(discovery.Instances, "n//k/1"), one.Delete(discovery.Instances, "none")); err != nil {
+	if err := errors.Join(one.Delete(discovery.Instances, "n//k/1"),
+		one.Delete(discovery.Instances, "none")); err != nil {
 		t.Error(err)
 	}
 	if !holds(other, "n//k/3", "n/b_c/x-y/2") {
@@ -185,12 +187,14 @@ func TestDocuments(t *testing.T) {
 	_, address := newServer(t, "http")
 	s := open(t, Config{Endpoints: []string{address}, LeaseTTL: 10 * time.Second})
 	defer func() { _ = s.Close() }()
-	r := discovery.EventChannelRecord("dynamo", "", "kv_metrics", 0xceb9280e261d972d, discovery.ZMQ("tcp://192.0.2.2:1"))
+	r := discovery.EventChannelRecord("dynamo", "", "kv_metrics", 0xceb9280e261d972d,
+		discovery.ZMQ("tcp://192.0.2.2:1"))
 	if err := s.Put(r); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.client.Get(t.Context(), "v1/event_channels/dynamo//kv_metrics/ceb9280e261d972d")
-	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != string(r.Document) || got.Kvs[0].Lease != int64(s.InstanceID()) {
+	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != string(r.Document) ||
+		got.Kvs[0].Lease != int64(s.InstanceID()) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -336,8 +340,10 @@ func TestNoServer(t *testing.T) {
 		{silent.Addr().String(), "no lease: "},
 	} {
 		begin := time.Now()
-		_, err := Open(context.Background(), Config{Endpoints: []string{"http://" + test.address}, LeaseTTL: time.Second}, slog.Default())
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "etcd at http://"+test.address+": ") {
+		_, err := Open(context.Background(),
+			Config{Endpoints: []string{"http://" + test.address}, LeaseTTL: time.Second}, slog.Default())
+		if err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.HasPrefix(err.Error(), "etcd at http://"+test.address+": ") {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 		if took := time.Since(begin); took > time.Minute {
@@ -350,8 +356,10 @@ func TestNoServer(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	ca, cert, key := certificates(t)
-	_, address := newServer(t, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca, "--client-cert-auth")
-	s := open(t, Config{Endpoints: []string{address}, LeaseTTL: 10 * time.Second, CA: ca, ClientCert: cert, ClientKey: key})
+	_, address := newServer(t, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca,
+		"--client-cert-auth")
+	s := open(t, Config{Endpoints: []string{address}, LeaseTTL: 10 * time.Second, CA: ca, ClientCert: cert,
+		ClientKey: key})
 	defer func() { _ = s.Close() }()
 	put(t, s, "a")
 	if !holds(s, "a") {
@@ -366,7 +374,8 @@ func TestCertificates(t *testing.T) {
 		{Config{CA: filepath.Join(t.TempDir(), "none.pem")}, "ETCD_AUTH_CA"},
 	} {
 		test.config.Endpoints, test.config.LeaseTTL = []string{address}, time.Second
-		if _, err := Open(t.Context(), test.config, slog.Default()); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := Open(t.Context(), test.config, slog.Default()); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 	}
@@ -381,7 +390,8 @@ func certificates(t *testing.T) (ca, cert, key string) {
 	}
 	host := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotAfter: authority.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, Subject: pkix.Name{CommonName: "host"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		Subject:     pkix.Name{CommonName: "host"},
 	}
 	write := func(name, kind string, der []byte) string {
 		file := filepath.Join(folder, name)

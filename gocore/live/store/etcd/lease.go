@@ -79,7 +79,8 @@ func (s *Store) renew(ctx context.Context) error {
 	defer cancel()
 	err := s.extend(ctx)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		s.log.Warn("the lease of this worker has expired; taking it again", "instance_id", discovery.Hex(s.InstanceID()))
+		s.log.Warn("the lease of this worker has expired; taking it again", "instance_id",
+			discovery.Hex(s.InstanceID()))
 		err = s.grant(ctx)
 	}
 	if err != nil {
@@ -99,7 +100,8 @@ func (s *Store) extend(ctx context.Context) error {
 		if s.login == nil || !refusedToken(err) {
 			return err
 		}
-		if err := s.login.renew(ctx, s.client.ActiveConnection(), used); err != nil { // the interceptor does that for calls, not for streams
+		// the interceptor does that for calls, not for streams
+		if err := s.login.renew(ctx, s.client.ActiveConnection(), used); err != nil {
 			return err
 		}
 	}

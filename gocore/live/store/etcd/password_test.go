@@ -41,7 +41,8 @@ func TestPassword(t *testing.T) {
 	put(t, s, "a")
 	wrong := config
 	wrong.Password = "wrong"
-	if _, err := Open(t.Context(), wrong, slog.Default()); err == nil || !strings.Contains(err.Error(), "authentication failed") {
+	if _, err := Open(t.Context(), wrong, slog.Default()); err == nil ||
+		!strings.Contains(err.Error(), "authentication failed") {
 		t.Errorf("got %v", err)
 	}
 	anonymous := open(t, Config{Endpoints: config.Endpoints, LeaseTTL: config.LeaseTTL}) // leases need no password

@@ -45,7 +45,8 @@ func FromEnvironment(getenv func(string) string, podInfo string) (c Config, warn
 	case "", "pod":
 	case "container":
 		if c.Container = getenv("CONTAINER_NAME"); c.Container == "" {
-			return Config{}, nil, fmt.Errorf("CONTAINER_NAME: got nothing, want the name of this container, because DYN_KUBE_DISCOVERY_MODE is container")
+			return Config{}, nil, fmt.Errorf("CONTAINER_NAME: got nothing, want the name of this container, because " +
+				"DYN_KUBE_DISCOVERY_MODE is container")
 		}
 	default:
 		return Config{}, nil, fmt.Errorf("DYN_KUBE_DISCOVERY_MODE: got %q, want pod or container", mode)
@@ -70,7 +71,8 @@ func (c *Config) name() string {
 // server returns how to reach the API server.
 func (c *Config) server() (*rest.Config, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: c.Kubeconfig}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).
+		ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: no API server: %w; run in a cluster, or set KUBECONFIG", err)
 	}

@@ -77,7 +77,8 @@ func TestFromEnvironment(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "pod_name"), []byte("from-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, _, err := FromEnvironment(func(name string) string { return pod[name] }, folder); err != nil || c.Pod != "from-file" || c.UID != "1-2" {
+	if c, _, err := FromEnvironment(func(name string) string { return pod[name] }, folder); err != nil ||
+		c.Pod != "from-file" || c.UID != "1-2" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }
@@ -148,7 +149,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			items = append(items, resource)
 		}
 		text, _ := json.Marshal(map[string]any{
-			"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoWorkerMetadataList", "metadata": map[string]string{}, "items": items,
+			"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoWorkerMetadataList", "metadata": map[string]string{},
+			"items": items,
 		})
 		_, _ = w.Write(text)
 	}
@@ -191,7 +193,8 @@ var endpoint = discovery.Endpoint{Namespace: "dynamo", Component: "backend", Nam
 func TestApply(t *testing.T) {
 	s, c := newServer(t)
 	store := open(t, c).Open()
-	if err := store.Put(discovery.EndpointRecord(endpoint, store.InstanceID(), map[string]string{"tcp": "a:1/x"}, "cuda")); err != nil {
+	if err := store.Put(discovery.EndpointRecord(endpoint, store.InstanceID(), map[string]string{"tcp": "a:1/x"},
+		"cuda")); err != nil {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
@@ -205,7 +208,8 @@ func TestApply(t *testing.T) {
 		`"namespace":"dynamo","instance_id":1186445869714687,"transport":{"tcp":"a:1/x"},"device_type":"cuda","request_plane_codec":"msgpack"}},` +
 		`"model_cards":{},"event_channels":{},"event_sources":{}}}}`
 	var got, expected any
-	if err := errors.Join(json.Unmarshal([]byte(s.resource("worker-0")), &got), json.Unmarshal([]byte(want), &expected)); err != nil || !reflect.DeepEqual(got, expected) {
+	if err := errors.Join(json.Unmarshal([]byte(s.resource("worker-0")), &got),
+		json.Unmarshal([]byte(want), &expected)); err != nil || !reflect.DeepEqual(got, expected) {
 		t.Errorf("got %s, %v, want %s", s.resource("worker-0"), err, want)
 	}
 	if err := store.Close(); err != nil || s.resource("worker-0") != "" {
@@ -266,14 +270,16 @@ func TestContainer(t *testing.T) {
 	if err := store.Put(discovery.EndpointRecord(endpoint, store.InstanceID(), nil, "cpu")); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.resource("worker-0-engine-0"); !strings.Contains(got, `"controller":false`) || !strings.Contains(got, `"instance_id":8051026481054291`) {
+	if got := s.resource("worker-0-engine-0"); !strings.Contains(got, `"controller":false`) ||
+		!strings.Contains(got, `"instance_id":8051026481054291`) {
 		t.Errorf("got %s", got)
 	}
 	if err := store.Close(); err != nil {
 		t.Error(err)
 	}
 	s.refuseWith(func(method string) int { return map[string]int{http.MethodDelete: 403}[method] })
-	if _, err := New(t.Context(), c, slog.Default()); err == nil || !strings.Contains(err.Error(), "what an earlier container has left") {
+	if _, err := New(t.Context(), c, slog.Default()); err == nil ||
+		!strings.Contains(err.Error(), "what an earlier container has left") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -290,12 +296,14 @@ func TestIdentity(t *testing.T) {
 		{unknown, `POD_NAME: got "worker-9", but there is no such pod in namespace "ns"`},
 		{Config{Pod: "a", UID: "b", Kubeconfig: []string{"/none"}}, "no API server"},
 	} {
-		if _, err := New(t.Context(), test.config, slog.Default()); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := New(t.Context(), test.config, slog.Default()); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 	}
 	s.refuseWith(func(method string) int { return map[string]int{http.MethodGet: 403}[method] })
-	if _, err := New(t.Context(), stale, slog.Default()); err != nil { // without the permission to look there is no error
+	// without the permission to look there is no error
+	if _, err := New(t.Context(), stale, slog.Default()); err != nil {
 		t.Error(err)
 	}
 }
@@ -306,7 +314,8 @@ func TestRefusals(t *testing.T) {
 	store := open(t, c).Open()
 	record := discovery.EndpointRecord(endpoint, store.InstanceID(), nil, "cpu")
 	s.refuseWith(func(method string) int { return map[string]int{http.MethodPatch: 403}[method] })
-	if err := store.Put(record); err == nil || !strings.Contains(err.Error(), "the role of this pod needs") || s.requests("PATCH") != 1 {
+	if err := store.Put(record); err == nil || !strings.Contains(err.Error(), "the role of this pod needs") ||
+		s.requests("PATCH") != 1 {
 		t.Errorf("got %v after %d tries", err, s.requests("PATCH"))
 	}
 	tries := 0

@@ -66,7 +66,8 @@ func OpenReader(ctx context.Context, c ReaderConfig) (*Reader, error) {
 		source = pods
 	}
 	r := &Reader{
-		workers: client.Resource(metadata).Namespace(c.config.Namespace), sources: client.Resource(source).Namespace(c.config.Namespace),
+		workers:    client.Resource(metadata).Namespace(c.config.Namespace),
+		sources:    client.Resource(source).Namespace(c.config.Namespace),
 		containers: c.containers,
 	}
 	return r, r.refresh(ctx)
@@ -90,7 +91,8 @@ func (r *Reader) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 func (r *Reader) refresh(ctx context.Context) error {
 	sources, err := r.sources.List(ctx, metav1.ListOptions{LabelSelector: discoverable})
 	if err != nil {
-		return fmt.Errorf("kubernetes: which workers are ready: %w; the role of this pod needs list for %s", err, r.source())
+		return fmt.Errorf("kubernetes: which workers are ready: %w; the role of this pod needs list for %s", err,
+			r.source())
 	}
 	resources, err := r.workers.List(ctx, metav1.ListOptions{})
 	if err != nil {

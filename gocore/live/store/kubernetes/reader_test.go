@@ -23,7 +23,8 @@ func (s *sourceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.t.Errorf("got selector %q", r.URL.Query().Get("labelSelector"))
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":"1"},"items":[%s]}`, s.sources)
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":"1"},"items":[%s]}`,
+			s.sources)
 		return
 	}
 	s.server.ServeHTTP(w, r)
@@ -52,10 +53,12 @@ func TestReader(t *testing.T) {
 			worker := resource.Open()
 			defer func() { _ = worker.Close() }()
 			e := discovery.Endpoint{Namespace: "n", Component: "c", Name: "generate"}
-			if err := worker.Put(discovery.EndpointRecord(e, worker.InstanceID(), map[string]string{"tcp": "h:1/x"}, "cpu")); err != nil {
+			if err := worker.Put(discovery.EndpointRecord(e, worker.InstanceID(), map[string]string{"tcp": "h:1/x"},
+				"cpu")); err != nil {
 				t.Fatal(err)
 			}
-			environment := map[string]string{"POD_NAMESPACE": "ns", "KUBECONFIG": config.Kubeconfig[0], "DYN_KUBE_DISCOVERY_MODE": mode}
+			environment := map[string]string{"POD_NAMESPACE": "ns", "KUBECONFIG": config.Kubeconfig[0],
+				"DYN_KUBE_DISCOVERY_MODE": mode}
 			c, _, err := ReaderFromEnvironment(func(name string) string { return environment[name] }, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
@@ -75,7 +78,8 @@ func TestReader(t *testing.T) {
 					t.Errorf("with %s: got %v, %v, want %d", step.sources, list, err, step.want)
 				}
 				if len(list) > 0 {
-					if i, err := discovery.ParseInstance(list[0]); err != nil || i.ID != worker.InstanceID() || i.Transport["tcp"] != "h:1/x" {
+					if i, err := discovery.ParseInstance(list[0]); err != nil || i.ID != worker.InstanceID() ||
+						i.Transport["tcp"] != "h:1/x" {
 						t.Errorf("got %+v, %v", i, err)
 					}
 				}

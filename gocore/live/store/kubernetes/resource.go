@@ -77,7 +77,8 @@ func New(ctx context.Context, c Config, log *slog.Logger) (*Resource, error) {
 	if err := c.checkPod(ctx, client.Resource(pods).Namespace(c.Namespace), log); err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	if c.Container != "" { // a pod outlives its containers: records that an earlier container has left would be taken for those of this one
+	// a pod outlives its containers: records that an earlier container has left would be taken for those of this one
+	if c.Container != "" {
 		if err := r.remove(ctx); err != nil {
 			return nil, fmt.Errorf("kubernetes: what an earlier container has left: %w", err)
 		}
@@ -100,7 +101,8 @@ func (c *Config) checkPod(ctx context.Context, client dynamic.ResourceInterface,
 	case err != nil:
 		return err
 	case string(pod.GetUID()) != c.UID:
-		return fmt.Errorf("POD_UID: got %q, but pod %s has %q: the identity is that of a former pod", c.UID, c.Pod, pod.GetUID())
+		return fmt.Errorf("POD_UID: got %q, but pod %s has %q: the identity is that of a former pod", c.UID, c.Pod,
+			pod.GetUID())
 	}
 	return nil
 }
@@ -187,7 +189,8 @@ func permanent(err error) bool {
 func explain(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; the role of this pod needs list, create, patch and delete for %s", err, metadata.GroupResource())
+		return fmt.Errorf("%w; the role of this pod needs list, create, patch and delete for %s", err,
+			metadata.GroupResource())
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w; the cluster needs the custom resource %s of Dynamo", err, metadata.GroupResource())
 	}
@@ -223,7 +226,8 @@ func (r *Resource) check() {
 	case err != nil:
 		r.log.Warn("kubernetes: the records of this process cannot be checked", "cause", err)
 	case len(found.Items) == 0:
-		r.log.Warn("kubernetes: the records of this process were deleted; writing them again. If this goes on, its pod does not exist any more",
+		r.log.Warn("kubernetes: the records of this process were deleted; writing them again. If this goes on, its "+
+			"pod does not exist any more",
 			"resource", r.config.name(), "pod_uid", r.config.UID)
 		if err := r.apply(ctx); err != nil {
 			r.log.Warn("kubernetes: the records cannot be written", "cause", err)
@@ -231,8 +235,10 @@ func (r *Resource) check() {
 	default:
 		missing := r.missing(decode(found.Items[0].Object))
 		if missing && !r.alien {
-			r.log.Error("kubernetes: another process has the same identity and writes over the records of this one; only one of them is found. "+
-				"Run one process in a pod, or one in each container with DYN_KUBE_DISCOVERY_MODE=container", "resource", r.config.name())
+			r.log.Error("kubernetes: another process has the same identity and writes over the records of this one; "+
+				"only one of them is found. "+
+				"Run one process in a pod, or one in each container with DYN_KUBE_DISCOVERY_MODE=container", "resource",
+				r.config.name())
 		}
 		r.alien = missing
 	}

@@ -97,7 +97,8 @@ func recordsOf(resources []unstructured.Unstructured) map[discovery.Bucket][]dis
 	for _, r := range resources {
 		for bucket, documents := range decode(r.Object) {
 			for key, document := range documents {
-				records[bucket] = append(records[bucket], discovery.Record{Bucket: bucket, Key: key, Document: document})
+				records[bucket] = append(records[bucket],
+					discovery.Record{Bucket: bucket, Key: key, Document: document})
 			}
 		}
 	}
