@@ -115,10 +115,10 @@ def exit_code(command: Callable[[], int]) -> int:
         return command()
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
+    except RuntimeError as error:  # first, as a wrong answer of a rule in Python is a ValueError, too
+        return fail(error, FAILED)
     except (UsageError, ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
-    except RuntimeError as error:
-        return fail(error, FAILED)
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED

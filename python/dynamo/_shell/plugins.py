@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from dynamo._core import values
+from dynamo._shell import tracebacks
 
 Array: TypeAlias = Any
 """A read-only array: of numpy if that is installed, else a memoryview."""
@@ -46,6 +47,8 @@ class Answers:
     def __init__(self) -> None:
         self.failure: BaseException | None = None
         """What a rule raised, or what is wrong with what it returned."""
+        self.warnings: list[str] = []
+        """What is probably a mistake in a rule."""
 
     def answer(self, question: str) -> str:
         """The answer. What a rule raises is kept, and the run ends with it."""
@@ -59,17 +62,23 @@ class Answers:
             return failure
         where = str(error).removesuffix(self.failed)
         if isinstance(failure, WrongAnswer):
-            return ValueError(f"{where}: {failure}")
-        said = " ".join(str(failure).split())
-        explained = RuntimeError(
-            f"{where}: {type(failure).__name__}: {said}" if said else f"{where}: {type(failure).__name__}"
-        )
+            kind = ValueError if isinstance(failure, CannotBegin) else BrokenRule
+            return kind(f"{where}: {failure}")
+        explained = RuntimeError(f"{where}: {tracebacks.placed(failure)}")
         explained.__cause__ = failure
         return explained
 
 
+class BrokenRule(RuntimeError, ValueError):
+    """A run has ended with a wrong answer of a rule. As a RuntimeError it is an exit code of 1, not of bad input."""
+
+
 class WrongAnswer(Exception):
     """A rule has returned what cannot be carried out."""
+
+
+class CannotBegin(WrongAnswer):
+    """A rule cannot be used, which is found before the run begins."""
 
 
 def index_of(returned: Any, count: int) -> int | None:
@@ -90,6 +99,12 @@ def described(option: str, given: object) -> str:
     return f"object of {type(given).__module__}.{type(given).__qualname__}"
 
 
+def not_made(kind: Kind, text: str, error: Exception) -> str:
+    """Returns the message about what a text names and cannot be made: with the place, if that is code of the user."""
+    said = tracebacks.placed(error) if tracebacks.place_of(error) else str(error)
+    return f"{kind.option}: {text} cannot be made: {said}"
+
+
 def find(kind: Kind, text: str) -> Any:
     """The class, function or object that a text names. Raises ValueError or FileNotFoundError."""
     place, separator, name = text.rpartition(":")
@@ -102,9 +117,7 @@ def find(kind: Kind, text: str) -> Any:
     except FileNotFoundError:
         raise FileNotFoundError(f"{kind.option}: {values.show(place)} does not exist") from None
     except Exception as error:
-        raise ValueError(
-            f"{kind.option}: cannot import {values.show(place)}: {type(error).__name__}: {error}"
-        ) from error
+        raise ValueError(f"{kind.option}: cannot import {values.show(place)}: {tracebacks.placed(error)}") from error
     for part in name.split("."):
         if not hasattr(found, part):
             raise ValueError(f"{kind.option}: {values.show(place)} has no {part}{_near(kind, found)}")
@@ -147,7 +160,7 @@ def _installed(kind: Kind, name: str) -> Any:
             try:
                 return entry.load()
             except Exception as error:
-                raise ValueError(f"{kind.option}: cannot load {name}: {type(error).__name__}: {error}") from error
+                raise ValueError(f"{kind.option}: cannot load {name}: {tracebacks.placed(error)}") from error
     names = sorted({entry.name for entry in installed(kind)})
     known = f" ({', '.join(names)})" if names else ""
     raise ValueError(f"{kind.option}: got {values.show(name)}, {kind.want}{known}{kind.more}")

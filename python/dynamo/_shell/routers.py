@@ -8,10 +8,11 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from dynamo._core import values
-from dynamo._shell import plugins
+from dynamo._shell import members, plugins, tracebacks
 from dynamo._shell.plugins import Array
 from dynamo._shell.tables import table
 
@@ -19,6 +20,10 @@ GROUP = "dynosim.routers"
 """The group of entry points by which packages offer routers."""
 _KIND = plugins.Kind("router", GROUP, "a router", "MODULE:CLASS, FILE.py:CLASS", "choose", ", or a routing mode")
 _FAILED = ": the router failed"
+_WANT = "want an object with the method choose(request, workers)"
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
+_METHODS = ("choose", "completed", "tick", "order")
+_VALUES = ("tick_ms", "in_order", "metrics_interval_ms", "router_replicas")
 
 
 class _Reject:
@@ -148,6 +153,7 @@ class Hook(plugins.Answers):
     def __init__(self, routers: Sequence[object]) -> None:
         super().__init__()
         self._routers = [_checked(router) for router in routers]
+        self.warnings = list(dict.fromkeys(text for router in routers for text in doubts(router)))
         self._pools: dict[tuple[str, str, int], _Pool] = {}
         self.exact = False
         """Whether routers know all: they are not several, and see loads at once, whatever they say."""
@@ -259,10 +265,31 @@ class _Pool:
         if self._order is None:
             self._kept.append(request)
             return len(self._kept) - 1
-        order = self._order
-        place = bisect.bisect_right(self._kept, order(request), key=order)
+        key = self._key(request)
+        try:
+            place = bisect.bisect_right(self._kept, key, key=self._key)
+        except TypeError as error:
+            if tracebacks.place_of(error):
+                raise
+            raise plugins.WrongAnswer(
+                f"order returned {values.show(key)} beside keys of other requests: {error}"
+            ) from error
         self._kept.insert(place, request)
         return place
+
+    def _key(self, request: Request) -> Any:
+        """Returns the key of the router's order. Raises WrongAnswer if it has no place among others."""
+        assert self._order is not None
+        key = self._order(request)
+        try:
+            ordered = not key < key and not any(part != part for part in (key if isinstance(key, tuple) else (key,)))
+        except (TypeError, ValueError) as error:
+            if tracebacks.place_of(error):
+                raise
+            raise _no_order(key) from error
+        if not ordered:
+            raise _no_order(key)
+        return key
 
     def _decide(self, place: int, *, alone: bool = False) -> str:
         """Asks about the requests from a place on, up to the first that is not kept."""
@@ -282,6 +309,10 @@ class _Pool:
                 break
             place += 1
         return ""
+
+
+def _no_order(key: object) -> plugins.WrongAnswer:
+    return plugins.WrongAnswer(f"order returned {values.show(key)}, want a key that has an order, such as a number")
 
 
 def _index(chosen: object, workers: Workers) -> int:
@@ -326,7 +357,7 @@ def _copies(router: object, count: int) -> list[object]:
     try:
         return [router, *(copy.deepcopy(router) for _ in range(count - 1))]
     except Exception as error:
-        raise plugins.WrongAnswer(f"router_replicas: the router cannot be copied: {error}") from error
+        raise plugins.CannotBegin(f"router_replicas: the router cannot be copied: {error}") from error
 
 
 def _milliseconds(router: object, name: str) -> float | None:
@@ -339,12 +370,15 @@ def _milliseconds(router: object, name: str) -> float | None:
     return float(every)
 
 
-def _checked(router: object) -> object:
-    """The same object. Raises TypeError unless it can be a router."""
+def _checked(router: object, text: str = "") -> object:
+    """The same object, which a text names or not. Raises TypeError unless it can be a router."""
     if isinstance(router, type):
         raise TypeError(f"router: got the class {router.__name__}, want an object: {router.__name__}(...)")
     if not callable(getattr(router, "choose", None)):
-        raise TypeError(f"router: got {values.show(router)}, want an object with the method choose(request, workers)")
+        if isinstance(router, _FUNCTIONS):
+            raise TypeError(f"router: got the function {router.__name__}, {_WANT}")
+        named = f"{text} has no choose" if text else f"got {values.show(router)}"
+        raise TypeError(f"router: {named}, {_WANT}{members.in_place_of(router, 'choose')}")
     for method in ("completed", "tick", "order"):
         if getattr(router, method, None) is not None and not callable(getattr(router, method)):
             raise TypeError(f"router: {method}: got {values.show(getattr(router, method))}, want a method")
@@ -352,6 +386,23 @@ def _checked(router: object) -> object:
     _interval_ms(router)
     _replicas(router)
     return router
+
+
+def doubts(router: object) -> list[str]:
+    """Returns warnings of members of a router that are misspelt or have no effect."""
+    found = members.misspelt("router", router, _METHODS, _VALUES)
+    if getattr(router, "tick_ms", None) is not None and not hasattr(router, "tick"):
+        found.append("router: tick_ms has no effect without a method tick(now_ms, workers)")
+    return found
+
+
+def refuse_as_mode(mode: object) -> None:
+    """Raises ValueError if a routing mode is the name of a router in Python."""
+    if isinstance(mode, str) and ":" in mode:
+        raise ValueError(
+            f"router_mode: got {values.show(mode)}, want a routing mode; a router in Python is --router {mode},"
+            f" router={values.show(mode)} in Python"
+        )
 
 
 def hook_of(given: object) -> Hook | None:
@@ -390,20 +441,37 @@ def _made(text: str, make: Any, settings: Mapping[str, Any]) -> object:
     if callable(getattr(make, "choose", None)) and not isinstance(make, type):
         if settings:
             raise ValueError(f"router_config: router {text} is an object, want it left out")
-        return _valid(make)
+        return _valid(make, text)
     if not callable(make):
-        return _valid(make)
+        return _valid(make, text)
     try:
         made = make(**settings)
     except Exception as error:
-        given = ", ".join(f"{name}={values.show(value)}" for name, value in settings.items())
-        raise ValueError(f"router: {text} cannot be made with ({given}): {error}") from error
-    return _valid(made)
+        raise ValueError(_not_made(text, make, settings, error)) from error
+    return _valid(made, text)
 
 
-def _valid(made: object) -> object:
+def _not_made(text: str, make: Any, settings: Mapping[str, Any], error: Exception) -> str:
+    """Returns the message about a router that cannot be made."""
+    place = tracebacks.place_of(error)
+    said = tracebacks.placed(error) if place else str(error)
+    given = ", ".join(f"{name}={values.show(value)}" for name, value in settings.items())
+    message = f"router: {text} cannot be made with ({given}): {said}"
+    if place or not isinstance(error, TypeError):
+        return message
+    if isinstance(make, _FUNCTIONS) and not settings:
+        return f"{message}; want a class with the method choose(request, workers), not this function"
+    if of_class := [name for name in settings if name in _VALUES]:
+        one = of_class[0]
+        return (
+            f"{message}; {one} of a router in Python is an attribute: {one} = {values.show(settings[one])} in its class"
+        )
+    return message
+
+
+def _valid(made: object, text: str) -> object:
     try:
-        return _checked(made)
+        return _checked(made, text)
     except TypeError as error:
         raise ValueError(str(error)) from None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from dynamo._core import values
-from dynamo._shell import plugins
+from dynamo._shell import members, plugins
 
 __all__ = ["GROUP", "Engine", "Request", "SchedulerPolicy"]
 
@@ -87,7 +87,7 @@ class Hook(plugins.Answers):
 
     failed = ": the scheduler policy failed"
 
-    def __init__(self, policy: Any) -> None:
+    def __init__(self, policy: Any, text: str = "") -> None:
         super().__init__()
         if isinstance(policy, type):
             raise TypeError(
@@ -101,10 +101,12 @@ class Hook(plugins.Answers):
             if rule is not None:
                 self._rules[name] = rule
         if not self._rules:
+            named = f"{text} has no next and no victim" if text else f"got {values.show(policy)}"
             raise TypeError(
-                f"scheduler_policy: got {values.show(policy)}, want an object with the method next(waiting, engine) or"
+                f"scheduler_policy: {named}, want an object with the method next(waiting, engine) or"
                 " victim(running, engine)"
             )
+        self.warnings = members.misspelt("scheduler_policy", policy, _QUESTIONS)
         self._requests: dict[int, Request] = {}
         self._engines: dict[tuple[str, int], Engine] = {}
 
@@ -157,6 +159,10 @@ def hook_for(config: Mapping[str, Any]) -> Hook | None:
         return None
     found = plugins.find(_KIND, text)
     try:
-        return Hook(found() if callable(found) else found)
+        policy = found() if callable(found) else found
     except Exception as error:
-        raise ValueError(f"scheduler_policy: {text} cannot be made: {error}") from error
+        raise ValueError(plugins.not_made(_KIND, text, error)) from error
+    try:
+        return Hook(policy, text)
+    except TypeError as error:
+        raise ValueError(str(error)) from None

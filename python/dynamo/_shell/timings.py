@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from dynamo._core import values
-from dynamo._shell import plugins
+from dynamo._shell import members, plugins
 from dynamo._shell.plugins import Array
 
 __all__ = ["GROUP", "Array", "Batch", "TimingModel"]
@@ -71,14 +71,16 @@ class Hook(plugins.Answers):
 
     failed = ": the timing model failed"
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, text: str = "") -> None:
         super().__init__()
         if isinstance(model, type):
             raise TypeError(f"timing_model: got the class {model.__name__}, want an object: {model.__name__}(...)")
         if not callable(model):
-            raise TypeError(f"timing_model: got {values.show(model)}, want a function of a batch")
+            named = f"{text} cannot be called" if text else f"got {values.show(model)}"
+            raise TypeError(f"timing_model: {named}, want a function of a batch")
         self._model = model
         self._pure = values.flag("timing_model: pure", getattr(model, "pure", False))
+        self.warnings = members.misspelt("timing_model", model, (), ("pure",))
 
     def answer(self, question: str) -> str:
         """The milliseconds of the parts of a question, as JSON."""
@@ -124,8 +126,10 @@ def hook_for(config: Mapping[str, Any]) -> Hook | None:
         return None
     found = plugins.find(_KIND, text)
     try:
-        return Hook(found() if isinstance(found, type) else found)
+        model = found() if isinstance(found, type) else found
     except Exception as error:
-        raise ValueError(
-            f"timing_model: {text} cannot be made: {error}" if isinstance(found, type) else str(error)
-        ) from error
+        raise ValueError(plugins.not_made(_KIND, text, error)) from error
+    try:
+        return Hook(model, text)
+    except TypeError as error:
+        raise ValueError(str(error)) from None

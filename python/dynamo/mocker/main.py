@@ -143,6 +143,10 @@ def _found(hook: Answers | None) -> Answers:
 def _routers(options: dict[str, Any]) -> Hook | None:
     """The hook of a server with routers in Python, which are made once to see whether they can be; None without any."""
     models = json.loads(options["models"]) if options.get("standalone") and options.get("models") else None
+    if ":" in options.get("router_mode", ""):
+        from dynamo._shell import routers
+
+        routers.refuse_as_mode(options["router_mode"])
     each = [options, *(model for model in models if isinstance(model, dict))] if isinstance(models, list) else [options]
     hook: Hook | None = None
     for given in each:
@@ -155,7 +159,8 @@ def _routers(options: dict[str, Any]) -> Hook | None:
         settings = json.loads(settings) if isinstance(settings, str) else settings
         if not isinstance(settings, dict):
             raise ValueError(f"router_config: got {values.show(settings)}, want an object")
-        routers.made(text, settings)
+        for warning in routers.doubts(routers.made(text, settings)):
+            say(f"warning: {warning}")
         hook = routers.Served()
     return hook
 

@@ -107,10 +107,10 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath, command:
 
             hostsaved.add(config, result.report)
             exactview.add(config, result.report)
+    except RuntimeError as error:  # first, as a wrong answer of a rule in Python is a ValueError, too
+        return fail(error, FAILED)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
-    except RuntimeError as error:
-        return fail(error, FAILED)
     for warning in result.warnings:
         say(f"warning: {warning}")
     # Files come first, in case standard output is closed before the table ends.

@@ -32,6 +32,10 @@ def run(
     ``rules`` are those that the caller gave as objects; others are found by the texts of ``config``.
     """
     found = dict(rules or {})
+    if ":" in config.get("router_mode", ""):
+        from dynamo._shell import routers
+
+        routers.refuse_as_mode(config["router_mode"])
     if "router" not in found and config.get("router"):
         from dynamo._shell import routers  # not before it is needed
 
@@ -46,13 +50,15 @@ def run(
         found["scheduler"] = schedulers.hook_for(config)
     asked = {name: rule for name, rule in found.items() if rule is not None}
     try:
-        return _planned(config, on_progress, trace, hook, asked, sampler)
+        result = _planned(config, on_progress, trace, hook, asked, sampler)
     except (RuntimeError, ValueError) as error:
         for rule in asked.values():
             if rule.failure is not None:
                 failure = rule.explain(error)
                 raise failure from failure.__cause__
         raise
+    result.warnings = (*(text for rule in asked.values() for text in rule.warnings), *result.warnings)
+    return result
 
 
 def _planned(
