@@ -364,6 +364,7 @@ def test_the_page_has_the_latencies_of_both(cli: Cli, folder: Path, browser: Any
         median = f"{found.quantiles['ttft_ms'][1][50]:.5g}"
         assert f"B {median} ms" in (charts.first.locator("svg").get_attribute("aria-label") or "")
         charts.first.locator("summary").click()
+        charts.first.locator("tbody tr").last.wait_for()
         assert charts.first.locator("th.number").all_text_contents() == ["A", "B"]
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
     assert len(set(asked)) == 1

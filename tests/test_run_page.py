@@ -107,9 +107,11 @@ def test_what_it_shows(report: Report, opened: Callable[..., Any]) -> None:
     assert shown.locator("#cdfs svg").first.locator("text.name").all_text_contents() == ["ms", "% of requests"]
     assert shown.locator("#cdfs table").count() == 0
     shown.locator("#cdfs .values summary").first.click()
+    shown.locator("#cdfs table tbody tr").last.wait_for()  # it is filled when it is opened, not at once
     assert shown.locator("#cdfs table").first.locator("tbody tr").count() == 20
     assert shown.locator("#cdfs table tbody tr").last.inner_text().endswith("%")
     shown.locator("#lines .values summary").click()
+    shown.locator("#lines tbody tr").last.wait_for()
     columns = shown.locator("#lines thead th").all_inner_texts()
     assert columns == ["worker 0", "worker 1", "worker 2", "worker 3", "cluster"]
     # Over time: the cluster and four workers, and a row for each worker.

@@ -597,6 +597,44 @@ def test_changed_input(sweeps: Callable[..., Any], folder: Path) -> None:
     assert "out: its input files have changed" in refused(sweeps(spec))
 
 
+ROUTER = """
+class Turns:
+    def __init__(self, first: int = 0) -> None:
+        self.turn = first
+
+    def choose(self, request, workers):
+        self.turn += 1
+        return self.turn % STEP
+"""
+
+
+@pytest.mark.parametrize("where", ["run", "search"])
+def test_changed_router(sweeps: Callable[..., Any], folder: Path, where: str) -> None:
+    """A router that was edited is another one: its old results are not shown as those of the new one."""
+    spec: dict[str, Any] = {
+        "run": {"trace": "t.jsonl", "trace_block_size": 32},
+        "search": {"num_workers": [2, 3]},
+        "objectives": ["tenant_jain_index"],
+    }
+    spec[where]["router"] = "mine.py:Turns" if where == "run" else ["mine.py:Turns", "round_robin"]
+    tenants = [{**row(10 * at, 64, 8, [at, 9]), "tenant": f"t{at % 3}", "deadline_ms": 40} for at in range(12)]
+    write_trace(folder / "t.jsonl", tenants)
+    (folder / "mine.py").write_text(ROUTER.replace("STEP", "2"))
+    assert sweeps(spec).returncode == 0
+    figures = json.loads(Path("out/report.json").read_text())["points"][0]["figures"]
+    assert figures["tenant_jain_index"] == 1
+    assert 0 <= figures["deadline_met_ratio"] == figures["deadline_met_requests"] / 12 <= 1
+    assert sweeps(spec).returncode == 0
+    (folder / "mine.py").write_text(ROUTER.replace("STEP", "1"))
+    assert "out: its input files have changed since the sweep began (mine.py)" in refused(sweeps(spec))
+
+
+def test_settings_of_a_router_are_whole(sweeps: Callable[..., Any]) -> None:
+    said = refused(sweeps(spec_of(search={"router.most_tokens": [1, 2]})))
+    assert '[{"most_tokens": ...}, ...]' in said
+    assert "router_config as a whole" in said
+
+
 def test_timeouts_end_a_point_and_not_the_sweep() -> None:
     endless = {"output_tokens": 200_000, "request_count": 300_000, "input_tokens": 8}
     search = {"size": {"settings": {"endless": endless, "small": {}}}}

@@ -59,6 +59,12 @@ def _ratio(above: float | None, below: float | None) -> float | None:
     return None if above is None or not below else above / below
 
 
+def _of_tenants(report: Report, key: str) -> float | None:
+    """The sum of a number over all tenants, None if they have none: without tenants or deadlines in the trace."""
+    counts = [tenant[key] for tenant in report.get("tenants", ()) if key in tenant]
+    return sum(counts) if counts else None
+
+
 def _cost(tokens: Callable[[Report], float]) -> Callable[[Report, Context], float | None]:
     def cost(report: Report, context: Context) -> float | None:
         if context.gpu_hour_price is None:
@@ -101,6 +107,23 @@ DERIVED: Mapping[str, _Derived] = {
     ),
     "cold_worker_requests": _Derived(
         lambda report, _: report.get("cold_worker_requests"), False, "requests sent to a worker that had just started"
+    ),
+    "tenant_jain_index": _Derived(
+        lambda report, _: report.get("tenant_jain_index"),
+        True,
+        "how equal tenants are served: 1 if all got as many tokens",
+    ),
+    "deadline_met_requests": _Derived(
+        lambda report, _: _of_tenants(report, "deadline_met_requests"),
+        True,
+        "requests whose first token was there by their deadline, of all tenants",
+    ),
+    "deadline_met_ratio": _Derived(
+        lambda report, _: _ratio(
+            _of_tenants(report, "deadline_met_requests"), _of_tenants(report, "deadline_requests")
+        ),
+        True,
+        "the same, of all requests with a deadline, rejected ones among them",
     ),
     "cost_per_million_output_tokens": _Derived(
         _cost(lambda report: report["total_output_tokens"]), False, "gpu_hours times gpu_hour_price, by output tokens"

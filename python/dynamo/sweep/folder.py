@@ -67,7 +67,8 @@ class Folder:
             text = json.dumps(value, sort_keys=True)
             known = self.database.meta(name)
             if known is not None and known != text:
-                raise ValueError(f"{self.path}: {_DIFFERENT[name]}: want another folder (--store shares the results)")
+                what = _DIFFERENT[name] + (_changed(json.loads(known), value) if name == "inputs" else "")
+                raise ValueError(f"{self.path}: {what}: want another folder (--store shares the results)")
         self.database.set_meta({name: json.dumps(value, sort_keys=True) for name, value in facts.items()})
 
     def fact(self, name: str) -> Any:
@@ -165,6 +166,12 @@ class Folder:
 def _point(found: int, identity: str, status: str | None, reason: str | None, outcome: str | None) -> Point:
     """A point of its columns in the database."""
     return Point(found, json.loads(identity), status, reason or "", json.loads(outcome or "{}"))
+
+
+def _changed(known: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Names the files whose content differs."""
+    names = [name for name in {**known, **now} if known.get(name) != now.get(name)]
+    return f" ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
 
 
 _DIFFERENT = {

@@ -89,6 +89,12 @@ def check(where: str, name: str) -> None:
     elif reason := _OWN.get(name.rpartition(".")[2]) or (run_options().get(name) and _output(name)):
         raise ValueError(f"{where}: {name}: want it left out: {reason}")
     near = spelling.nearest(name, names())
+    if name.startswith("router.") and not near:
+        whole = f"[{{{values.show(name.removeprefix('router.'))}: ...}}, ...]"
+        raise ValueError(
+            f"{where}: unknown key {values.brief(values.show(name))}, want a field of router_config (docs/routers.md), "
+            f"or router_config as a whole for the settings of a router in Python: {whole}"
+        )
     hint = (
         f"did you mean {near}?"
         if near

@@ -21,6 +21,7 @@ from dynamo.sweep import bootstrap, points, report, summary, versions
 from dynamo.sweep.evaluate import Evaluator
 from dynamo.sweep.executors import open_executor
 from dynamo.sweep.folder import RESULTS_FILE, SPEC_FILE, Folder
+from dynamo.sweep.inputs import named_files
 from dynamo.sweep.points import Knobs
 from dynamo.sweep.runs import Runs
 from dynamo.sweep.search import open_search
@@ -210,6 +211,7 @@ def _carry_out(
     if spec.bootstrap:
         bootstrap.check(spec)
     inputs = {name: _hash(name) for name in (bootstrap.traces(spec) if spec.bootstrap else trace_files(spec.run))}
+    inputs |= {name: _hash(name) for name in named_files(spec.given) if name not in inputs}
     search, traces = open_search(spec), Traces()
     with ExitStack() as held:
         executor = held.enter_context(closing(open_executor(spec, traces)))

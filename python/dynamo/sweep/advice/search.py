@@ -29,7 +29,8 @@ MARGIN = 0.05
 """By which part a figure may be off if the AIC SDK was asked for a grid of shapes: what is nearer to a bound is run
 again with all shapes."""
 RANK_MARGIN = 0.01
-"""The same for what orders deployments that keep the bounds, which are means and sums over a run."""
+"""The same for GPU hours and tokens per second, which are means and sums over a run. The number of requests within the
+bounds may be off as much as the latencies are."""
 # Fewer candidates are run whole at once: the beginnings would cost more than they save.
 _WORTH_BEGINNING = 3
 _KNOB = "deployment"
@@ -192,6 +193,7 @@ def _best(
     If figures may be off, those that may be better than the best one are run again with all shapes, the best first.
     """
     question, margin = runner.question, runner.margin if confirms else 0.0
+    room = RANK_MARGIN if question.objective in (FEWEST_GPUS, COST) else margin
     ranked = rank(question)
 
     def by_rank(name: str) -> tuple[float, ...]:
@@ -202,7 +204,7 @@ def _best(
         now = todo if best is not None or not margin else todo[:1]
         todo = todo[len(now) :]
         if margin:
-            now = [name for name in now if best is None or _may_beat(by_rank(name), best, RANK_MARGIN)]
+            now = [name for name in now if best is None or _may_beat(by_rank(name), best, room)]
             points = _unless_refused(runner, [by_name[name] for name in now], {}, found, exact=True)
             found.whole |= points
             found.exact |= set(points)
