@@ -389,6 +389,23 @@ def test_reports_have_tenants_only_if_traces_do(cli: Cli, folder: Path) -> None:
     assert "tenants" not in busy("random")
 
 
+def test_rows_have_tenants_and_deadlines_only_if_traces_do(cli: Cli, folder: Path) -> None:
+    refuse = By(lambda request, _: REJECT if request.id == 4 else 0)
+    with pytest.warns(UserWarning, match="1 of 90 requests were refused by the router"):
+        requests = run_trace_replay(shop(folder), num_workers=2, router=refuse).requests
+    assert requests["tenant"] == ["a", "a", "b"] * 30
+    assert set(requests["deadline_ms"]) == {400}
+    met = [int(ms <= 400) for ms in requests["ttft_ms"]]
+    assert list(requests["deadline_met"]) == met
+    assert met[4] == 0
+    assert 0 < sum(met) < 90
+    done = cli(shop(folder, deadline_ms=None), "--num-workers", "2", "--report-jsonl", "rows.jsonl")
+    assert done.returncode == 0, done.stderr
+    first = json.loads((folder / "rows.jsonl").read_text().partition("\n")[0])
+    assert (first["tenant"], first["deadline_ms"], first["deadline_met"]) == ("a", None, None)
+    assert not {"tenant", "deadline_ms", "deadline_met"} & set(busy("random").requests)
+
+
 def queue_of(policy: str, **more: Any) -> dict[str, Any]:
     config = {"router_queue_policy": policy, "router_queue_threshold": 0.2, **more}
     return {"router_mode": "kv_router", "router_config": config, "num_workers": 2}

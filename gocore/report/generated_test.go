@@ -50,6 +50,10 @@ func TestGeneratedPage(t *testing.T) {
 	for _, c := range slices.Concat(rankColumns, prefillRankColumns) {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
+	out.WriteString("\n## Columns of traces with tenants or deadlines\n\nIf any row of the trace has a [tenant or a deadline](../routers.md#tenants-priorities-and-deadlines), rows have these columns, too.\n\n| column | meaning |\n|---|---|\n")
+	for _, c := range tenantColumns {
+		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
+	}
 	out.WriteString("\n## Columns of explained runs\n\nWith `--explain` or `attribution=True` rows have these columns, too. The parts of a latency are never negative and add up to it.\n" +
 		"[Why latencies are what they are](../why.md) defines them.\n\n| column | meaning |\n|---|---|\n")
 	for _, c := range partColumns {

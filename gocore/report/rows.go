@@ -21,11 +21,14 @@ type Rows struct {
 	reasons map[engine.RequestID]string
 	// failures are the reasons of requests that failed for a fault or a time-out.
 	failures map[engine.RequestID]string
+	// owned says whether rows have tenants and deadlines.
+	owned bool
 }
 
 // Rows returns the per-request table. w must be the workload that was run.
 func (c *Collector) Rows(w *workload.Workload) *Rows {
-	rows := &Rows{c: c, w: w, reasons: make(map[engine.RequestID]string), failures: make(map[engine.RequestID]string)}
+	rows := &Rows{c: c, w: w, reasons: make(map[engine.RequestID]string), failures: make(map[engine.RequestID]string),
+		owned: w.Tenants || w.Deadlines()}
 	for i := range c.records {
 		if !math.IsNaN(c.records[i].arrivalMs) {
 			rows.turns = append(rows.turns, int32(i))
@@ -258,7 +261,11 @@ func (rows *Rows) columns() []column {
 	if rows.c.prefillRanks != nil {
 		ranks = slices.Concat(ranks, prefillRankColumns)
 	}
-	return columnsOf(rows.c.Attributes(), rows.c.trials != nil, ranks)
+	all := columnsOf(rows.c.Attributes(), rows.c.trials != nil, ranks)
+	if rows.owned {
+		all = slices.Concat(all, tenantColumns)
+	}
+	return all
 }
 
 func (rows *Rows) find(name string) *column {

@@ -2,9 +2,11 @@ package report
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/workload"
 )
 
 // TestByTenant: four requests, of which b has one rejected and one too late.
@@ -38,5 +40,32 @@ func TestByTenant(t *testing.T) {
 	}
 	if want := 400.0 * 400 / (2 * (300*300 + 100*100)); got.Jain != want {
 		t.Errorf("Jain index %v, want %v", got.Jain, want)
+	}
+}
+
+// TestTenantColumns: rows have them only if the trace has tenants or deadlines.
+func TestTenantColumns(t *testing.T) {
+	c := NewCollector(4, 1)
+	c.records = []record{
+		{arrivalMs: 0, firstTokenMs: 10, status: Completed},
+		{arrivalMs: 5, firstTokenMs: 35, status: Completed},
+		{arrivalMs: 6, firstTokenMs: math.NaN(), status: Rejected},
+		{arrivalMs: 7, firstTokenMs: 8, status: Completed},
+	}
+	hints := map[int32]workload.RouterHints{0: {Tenant: "a", DeadlineMs: 10}, 1: {DeadlineMs: 25}, 2: {DeadlineMs: 9}}
+	rows := c.Rows(&workload.Workload{Hints: hints})
+	tenants, _ := rows.Strings("tenant")
+	deadlines, _ := rows.Floats("deadline_ms")
+	met, _ := rows.Ints("deadline_met")
+	if !slices.Equal(tenants, []string{"a", "", "", ""}) || !slices.Equal(met, []int64{1, 0, 0, -1}) {
+		t.Errorf("tenants %q, met %v", tenants, met)
+	}
+	if !slices.Equal(deadlines[:3], []float64{10, 25, 9}) || !math.IsNaN(deadlines[3]) {
+		t.Errorf("deadlines %v", deadlines)
+	}
+	for _, w := range []*workload.Workload{{}, {Hints: map[int32]workload.RouterHints{0: {Priority: 3}}}} {
+		if _, found := c.Rows(w).Ints("deadline_met"); found {
+			t.Errorf("a column of deadlines without any: %+v", w.Hints)
+		}
 	}
 }
