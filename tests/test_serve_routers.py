@@ -139,6 +139,7 @@ def test_what_it_raises_ends_the_server(tmp_path: Path, router: str) -> None:
         (["--router", "PIN", "--router-mode", "kv"], "router_mode: got"),
         (["--router", "PIN", "--router-config", "[]"], "router_config: got"),
         (["--router", "PIN", "--router-config", '{"no": 1}'], "cannot be made with (no=1)"),
+        (["--router-mode", "own.py:Pin"], "a router in Python is --router own.py:Pin"),
         (["--router", "no-such-router"], 'router: got "no-such-router", want MODULE:CLASS'),
     ],
 )
