@@ -96,7 +96,7 @@ demo-serve: build ## Start the OpenAI-compatible server, and show a streamed ans
 # The version as setuptools-scm takes it from the tag.
 VERSION = $(shell $(BIN)/python -m setuptools_scm)
 serve-binary: $(ENVIRONMENT) ## Build the same server as one binary without Python, build/dynosim-serve
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/dynosim-serve ./cmd/dynosim-serve
+	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/dynosim-serve ./cmd/dynosim-serve
 
 image: $(ENVIRONMENT) ## Build its container image, dynosim-serve, with docker, podman or buildah
 	@builder=$$(command -v docker podman buildah | head -n 1); \
