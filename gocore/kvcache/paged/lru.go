@@ -1,6 +1,10 @@
 package paged
 
-import "dynosim/gocore/kvcache"
+import (
+	"math/bits"
+
+	"dynosim/gocore/kvcache"
+)
 
 // LRUPool is the block pool by the rules of vLLM's own block manager:
 //
@@ -43,6 +47,35 @@ type copies struct {
 	content   map[Slot]kvcache.BlockID
 	lastAlias kvcache.BlockID
 	orphans   int // contents of which only copies are left
+	// counts has the number of contents in of by their hash, a power of two of them: most contents that are looked up have
+	// no copies, and a count of 0 says so for less than the map.
+	counts []uint32
+}
+
+// add adds a copy of a content, in a pool of capacity blocks.
+func (c *copies) add(id kvcache.BlockID, slot Slot, capacity int) {
+	of := c.of[id]
+	c.of[id] = append(of, slot)
+	if len(of) > 0 {
+		return
+	}
+	if c.counts == nil {
+		c.counts = make([]uint32, 1<<max(6, bits.Len(uint(capacity))-2))
+	}
+	c.counts[c.hash(id)]++
+}
+
+// remove removes a content, whose last copy is gone.
+func (c *copies) remove(id kvcache.BlockID) {
+	delete(c.of, id)
+	c.counts[c.hash(id)]--
+}
+
+// lacks reports whether a content certainly has no copies.
+func (c *copies) lacks(id kvcache.BlockID) bool { return c.counts == nil || c.counts[c.hash(id)] == 0 }
+
+func (c *copies) hash(id kvcache.BlockID) uint64 {
+	return uint64(id) * 0x9e3779b97f4a7c15 >> (64 - bits.Len(uint(len(c.counts)-1)))
 }
 
 // copied marks, as pins, a block under its own id of which there may be copies.
@@ -114,10 +147,14 @@ func (p *LRUPool) Free() int { return p.capacity - p.inUse }
 func (p *LRUPool) Find(id kvcache.BlockID) (slot Slot, inUse, ok bool) {
 	slot = p.registered.find(id)
 	if slot == noSlot {
-		if p.copies.orphans == 0 || len(p.copies.of[id]) == 0 {
+		if p.copies.orphans == 0 || p.copies.lacks(id) {
 			return noSlot, false, false
 		}
-		slot = p.copies.of[id][0]
+		of := p.copies.of[id]
+		if len(of) == 0 {
+			return noSlot, false, false
+		}
+		slot = of[0]
 	}
 	return slot, p.registered.at(slot).refs > 0, true
 }
@@ -177,7 +214,7 @@ func (p *LRUPool) register(id kvcache.BlockID) (slot Slot, known bool) {
 	p.registered.at(first).pins = copied
 	slot = p.registered.insert(p.copies.lastAlias)
 	p.copies.lastAlias--
-	p.copies.of[id] = append(p.copies.of[id], slot)
+	p.copies.add(id, slot, p.capacity)
 	p.copies.content[slot] = id
 	return slot, true
 }
@@ -258,7 +295,7 @@ func (p *LRUPool) evict() {
 func (p *LRUPool) forget(victim Slot) (id kvcache.BlockID, last bool) {
 	id = p.registered.id(victim)
 	if id <= p.copies.lastAlias {
-		if p.registered.at(victim).pins != copied || len(p.copies.of[id]) == 0 {
+		if p.registered.at(victim).pins != copied || p.copies.lacks(id) || len(p.copies.of[id]) == 0 {
 			return id, true
 		}
 		p.copies.orphans++
@@ -277,7 +314,7 @@ func (p *LRUPool) forget(victim Slot) (id kvcache.BlockID, last bool) {
 		p.copies.of[id] = others
 		return id, false
 	}
-	delete(p.copies.of, id)
+	p.copies.remove(id)
 	last = p.registered.find(id) == noSlot
 	if last {
 		p.copies.orphans--
@@ -287,10 +324,10 @@ func (p *LRUPool) forget(victim Slot) (id kvcache.BlockID, last bool) {
 
 // content returns what a registered block holds.
 func (p *LRUPool) content(slot Slot) kvcache.BlockID {
-	if id, isCopy := p.copies.content[slot]; isCopy {
+	if id := p.registered.id(slot); id <= p.copies.lastAlias {
 		return id
 	}
-	return p.registered.id(slot)
+	return p.copies.content[slot]
 }
 
 // publishNew announces each unbroken run of new contents among the blocks from held[first] on.
