@@ -27,7 +27,7 @@ type importing struct {
 
 var _ flow = (*imports)(nil)
 
-// Imports reports whether engines take prompts over when they are told to.
+// Imports reports whether engines can take over a prompt that another server has computed.
 func Imports(args engineargs.Args) bool {
 	return worker.Traits(args).Handoff == engine.Coordinated && worker.RequestDelay(args) == worker.Delay{}
 }

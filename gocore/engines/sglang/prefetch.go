@@ -21,11 +21,10 @@ type prefetches struct {
 	under  []*sequence // whose prompts are being fetched
 }
 
-// fetch is the pages from..from+read.Blocks()-1 of a prompt on their way.
+// fetch is the pages from..from+Read.Blocks()-1 of a prompt on their way.
 type fetch struct {
-	read    *storage.Read
-	from    int
-	untilMs float64 // when the request goes on with what has come, +Inf for never
+	storage.Fetch
+	from int
 }
 
 // addStorage puts storage behind the host, which other workers read, too, and write.
@@ -46,7 +45,7 @@ func (s *Scheduler) leaveFetch(r *sequence) {
 	}
 	p.unseen = without(p.unseen, r)
 	if r.fetch != nil {
-		r.fetch.read.Stop()
+		r.fetch.Read.Stop()
 		s.arrive(r)
 	}
 }
@@ -63,8 +62,11 @@ func (s *Scheduler) seek() {
 		}
 		nowMs := s.pool.Clock()
 		r.fetch = &fetch{
-			read: p.client.Read(nowMs, &r.lease.Key, known, known+pages), from: known,
-			untilMs: nowMs + p.rules.WaitMs(pages*s.pageSize),
+			Fetch: storage.Fetch{
+				Read:    p.client.Read(nowMs, &r.lease.Key, known, known+pages),
+				UntilMs: nowMs + p.rules.WaitMs(pages*s.pageSize),
+			},
+			from: known,
 		}
 		p.under = append(p.under, r)
 	}
@@ -78,7 +80,7 @@ func (s *Scheduler) seek() {
 // fetched puts into the tree what has come whole.
 func (s *Scheduler) fetched() {
 	for i := 0; i < len(s.prefetches.under); {
-		if r := s.prefetches.under[i]; r.fetch.read.Over() {
+		if r := s.prefetches.under[i]; r.fetch.Read.Over() {
 			s.arrive(r)
 		} else {
 			i++
@@ -91,7 +93,7 @@ func (s *Scheduler) arrive(r *sequence) {
 	f := r.fetch
 	r.fetch = nil
 	s.prefetches.under = without(s.prefetches.under, r)
-	s.pool.Arrive(&r.lease.Key, f.from, f.from+f.read.Arrived(), f.read.Blocks())
+	s.pool.Arrive(&r.lease.Key, f.from, f.from+f.Read.Arrived(), f.Read.Blocks())
 }
 
 // awaitsFetch reports whether a request that could be admitted is passed over, as its prompt is being fetched.
@@ -99,10 +101,10 @@ func (s *Scheduler) awaitsFetch(r *sequence) bool {
 	if r.fetch == nil {
 		return false
 	}
-	if s.pool.Clock() < r.fetch.untilMs {
+	if s.pool.Clock() < r.fetch.UntilMs {
 		return true
 	}
-	r.fetch.read.Stop()
+	r.fetch.Read.Stop()
 	s.arrive(r)
 	return false
 }
@@ -125,12 +127,8 @@ func (s *Scheduler) nextFetched() (ms float64, ok bool) {
 		return 0, false
 	}
 	for _, r := range s.prefetches.under {
-		endMs := r.fetch.read.EndMs()
-		if untilMs := r.fetch.untilMs; untilMs > s.pool.Clock() { // otherwise it has not been looked at since
-			endMs = min(endMs, untilMs)
-		}
-		if !ok || endMs < ms {
-			ms, ok = endMs, true
+		if atMs := r.fetch.NextMs(s.pool.Clock()); !ok || atMs < ms {
+			ms, ok = atMs, true
 		}
 	}
 	return ms, ok

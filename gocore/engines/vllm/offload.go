@@ -371,8 +371,8 @@ func (o *offload) start(b *batch, r *sequence, tokens int) int {
 	return tokens
 }
 
-// load begins to load what the host has of a request up to so many tokens. It reports false, and nothing has changed,
-// if there is no room.
+// load begins to load what the host has of the first tokens of a request. It reports false, and changes nothing, if
+// there is no room.
 func (o *offload) load(r *sequence, hit prefix, tokens int) bool {
 	s := o.s
 	free := s.pool.Free()

@@ -23,9 +23,8 @@ type prefetches struct {
 
 // fetch is chunks of a prompt on their way.
 type fetch struct {
-	read    *storage.Read
-	spans   []chunks.Span
-	untilMs float64 // when the request goes on with what has come, +Inf for never
+	storage.Fetch
+	spans []chunks.Span
 }
 
 // addStorage puts storage behind the host, which other workers read, too, and write.
@@ -59,7 +58,7 @@ func (o *offload) advanceStorage(nowMs float64) {
 	}
 	p.client.Advance(nowMs)
 	for i := 0; i < len(p.under); {
-		if r := p.under[i]; r.hosted.fetch.read.Over() {
+		if r := p.under[i]; r.hosted.fetch.Read.Over() {
 			o.arrive(r)
 		} else {
 			i++
@@ -70,10 +69,7 @@ func (o *offload) advanceStorage(nowMs float64) {
 // seek begins to fetch what the storage has of the prompts that have come.
 func (o *offload) seek() {
 	p := o.prefetches
-	if p == nil {
-		return
-	}
-	if len(p.unseen) == 0 {
+	if p == nil || len(p.unseen) == 0 {
 		return
 	}
 	for _, r := range p.unseen {
@@ -99,8 +95,11 @@ func (o *offload) seekFor(r *sequence) {
 	}
 	nowMs := o.s.out.StartMs
 	r.hosted.fetch = &fetch{
-		read:  p.client.Read(nowMs, &r.key, from*o.chunkBlocks, (from+count)*o.chunkBlocks),
-		spans: spans, untilMs: nowMs + p.rules.WaitMs(count*size),
+		Fetch: storage.Fetch{
+			Read:    p.client.Read(nowMs, &r.key, from*o.chunkBlocks, (from+count)*o.chunkBlocks),
+			UntilMs: nowMs + p.rules.WaitMs(count*size),
+		},
+		spans: spans,
 	}
 	p.under = append(p.under, r)
 	o.tellNames(kvcache.Held, spans)
@@ -132,7 +131,7 @@ func (o *offload) arrive(r *sequence) {
 	r.hosted.fetch = nil
 	o.prefetches.under = slices.DeleteFunc(o.prefetches.under, func(q *sequence) bool { return q == r })
 	o.s.headWaits = false
-	came := f.read.Arrived() / o.chunkBlocks
+	came := f.Read.Arrived() / o.chunkBlocks
 	for _, span := range f.spans {
 		have := span
 		have.Count = min(came, span.Count)
@@ -158,10 +157,10 @@ func (o *offload) awaitsFetch(r *sequence) bool {
 	if f == nil {
 		return false
 	}
-	if o.s.out.StartMs < f.untilMs {
+	if o.s.out.StartMs < f.UntilMs {
 		return true
 	}
-	f.read.Stop()
+	f.Read.Stop()
 	o.arrive(r)
 	return false
 }
@@ -174,7 +173,7 @@ func (o *offload) leaveFetch(r *sequence) {
 	}
 	p.unseen = slices.DeleteFunc(p.unseen, func(q *sequence) bool { return q == r })
 	if r.hosted.fetch != nil {
-		r.hosted.fetch.read.Stop()
+		r.hosted.fetch.Read.Stop()
 		o.arrive(r)
 	}
 }
@@ -184,11 +183,7 @@ func (o *offload) nextFetched() float64 {
 	atMs := math.Inf(1)
 	if o.prefetches != nil {
 		for _, r := range o.prefetches.under {
-			atMs = min(atMs, r.hosted.fetch.read.EndMs())
-			// otherwise it has not been looked at since
-			if untilMs := r.hosted.fetch.untilMs; untilMs > o.s.out.StartMs {
-				atMs = min(atMs, untilMs)
-			}
+			atMs = min(atMs, r.hosted.fetch.NextMs(o.s.out.StartMs))
 		}
 	}
 	return atMs

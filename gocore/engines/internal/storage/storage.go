@@ -182,7 +182,7 @@ func (c *Client) Read(atMs float64, key *kvcache.Key, from, to int) *Read {
 // then is not written.
 func (c *Client) Write(atMs float64, key *kvcache.Key, from, to int) {
 	s := c.store
-	to = min(to, key.Shareable) // nobody else can have the blocks behind
+	to = min(to, key.Shareable) // the blocks behind are private to the request
 	for from < to {
 		if e := s.blocks[key.Block(from)]; e != nil {
 			s.touch(e)

@@ -80,8 +80,8 @@ func (f *Feed) event(id uint64, tier kvcache.Tier, d Data) RouterEvent {
 	}
 }
 
-// removeFilter counts the cached blocks with a hash. Routers know blocks by hash alone: as long as one is left, they
-// must not hear of a removal.
+// removeFilter counts the cached blocks with a hash. Routers know blocks by hash alone: no removal is
+// published while a block with that hash is left.
 type removeFilter map[uint64]int
 
 func (f removeFilter) stored(list []blocks.Block) {

@@ -14,8 +14,8 @@ import (
 const replayedMessages = 10_000
 
 // Native is the KV events of one rank in vLLM's own format: arrays instead of maps, and tokens instead of their hash.
-// Fields are told by their place, so that nothing may be left out: vLLM, and relays that read its format, want a
-// medium, or nil, before anything else that follows. It is not safe for concurrent use.
+// A field is identified by its position, so none may be left out: vLLM, and relays that read its format, expect a
+// medium, or nil, before the fields that follow it. It is not safe for concurrent use.
 type Native struct {
 	blockSize int
 	dpRank    uint32
