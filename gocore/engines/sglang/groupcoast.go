@@ -1,18 +1,21 @@
 package sglang
 
-import "dynosim/gocore/engine"
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/internal/lockstep"
+)
 
 // groupCoast is the coast of ranks that run their rounds together; see coast.
 type groupCoast struct {
-	endsMs, waitMs []float64 // of each round, and how long ranks wait in it
-	atMs           float64   // when it begins
-	ranks          []ahead   // that decode
+	rounds lockstep.Rounds
+	ranks  []ahead // that decode
 }
 
 // Coast implements [engine.Coaster]. Each rank has nothing to do or merely decodes.
 func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 	c := &g.coast
-	c.endsMs, c.waitMs, c.ranks, c.atMs = c.endsMs[:0], c.waitMs[:0], c.ranks[:0], nowMs
+	c.rounds.Begin(nowMs)
+	c.ranks = c.ranks[:0]
 	if g.ranks[0].clock.KnowsExperts() || g.ranks[0].rules.Overlap && !g.inFlight {
 		return nil
 	}
@@ -31,7 +34,7 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 		for i := range c.ranks {
 			passMs, ok := c.ranks[i].next()
 			if !ok {
-				return c.endsMs
+				return c.rounds.EndsMs
 			}
 			endMs = max(endMs, atMs+passMs)
 			busyMs += passMs
@@ -39,11 +42,10 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 		if endMs <= atMs {
 			break
 		}
-		c.endsMs = append(c.endsMs, endMs)
-		c.waitMs = append(c.waitMs, float64(float64(len(g.ranks))*(endMs-atMs))-busyMs)
+		c.rounds.Add(len(g.ranks), atMs, endMs, busyMs)
 		atMs = endMs
 	}
-	return c.endsMs
+	return c.rounds.EndsMs
 }
 
 // Settle implements [engine.Coaster].
@@ -52,11 +54,7 @@ func (g *Group) Settle(passes int) {
 		return
 	}
 	c := &g.coast
-	lastEndMs := c.endsMs[passes-1]
-	g.lost.PassMs += float64(len(g.ranks)) * (lastEndMs - c.atMs)
-	for _, ms := range c.waitMs[:passes] {
-		g.lost.WaitMs += ms
-	}
+	lastEndMs := c.rounds.Settle(passes, len(g.ranks), &g.lost)
 	for i := range c.ranks {
 		c.ranks[i].s.settle(passes)
 	}

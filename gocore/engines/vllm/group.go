@@ -32,14 +32,12 @@ type Group struct {
 
 	lost engine.Lockstep
 
-	out       engine.Pass
-	parts     *engine.Parts
-	holders   map[kvcache.BlockID]int // how many ranks have a block; nil unless observed
-	coasts    []coast                 // scratch
-	coastEnds []float64               // scratch
-	coastWait []float64               // how long ranks wait in each pass of the last Coast
-	coastAtMs float64                 // when that began
-	events    lockstep.Events
+	out     engine.Pass
+	parts   *engine.Parts
+	holders map[kvcache.BlockID]int // how many ranks have a block; nil unless observed
+	coasts  []coast                 // scratch
+	coasted lockstep.Rounds         // of the last Coast
+	events  lockstep.Events
 }
 
 // rank is one rank and what has not reached its scheduler yet.
@@ -310,12 +308,12 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 		return nil
 	}
 	g.passEnded(nowMs)
-	g.coastEnds, g.coastWait, g.coastAtMs = g.coastEnds[:0], g.coastWait[:0], nowMs
+	g.coasted.Begin(nowMs)
 	for atMs := nowMs; atMs < untilMs; {
 		endMs, busyMs := atMs, 0.0
 		for i := range g.coasts {
 			if !g.coasts[i].composeNext() {
-				return g.coastEnds
+				return g.coasted.EndsMs
 			}
 			endMs = max(endMs, atMs+g.coasts[i].passMs)
 			busyMs += g.coasts[i].passMs
@@ -323,11 +321,10 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 		if endMs <= atMs {
 			break
 		}
-		g.coastEnds = append(g.coastEnds, endMs)
-		g.coastWait = append(g.coastWait, float64(float64(len(g.ranks))*(endMs-atMs))-busyMs)
+		g.coasted.Add(len(g.ranks), atMs, endMs, busyMs)
 		atMs = endMs
 	}
-	return g.coastEnds
+	return g.coasted.EndsMs
 }
 
 // Settle implements [engine.Coaster].
@@ -336,10 +333,7 @@ func (g *Group) Settle(passes int) {
 		return
 	}
 	g.number.pass += passes
-	g.lost.PassMs += float64(len(g.ranks)) * (g.coastEnds[passes-1] - g.coastAtMs)
-	for _, ms := range g.coastWait[:passes] {
-		g.lost.WaitMs += ms
-	}
+	g.coasted.Settle(passes, len(g.ranks), &g.lost)
 	for i := range g.ranks {
 		r := &g.ranks[i]
 		if r.steady.size > 0 {
