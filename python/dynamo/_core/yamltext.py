@@ -49,6 +49,10 @@ def _loader(yaml: Any) -> Any:
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # as its base class has it
 
+        def __init__(self, text: str) -> None:
+            super().__init__(text)
+            self.members: dict[Any, int] = {}  # of mappings with merge keys, equal ones counted each time
+
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()
             members = node.value if isinstance(node, yaml.MappingNode) else ()
@@ -62,9 +66,18 @@ def _loader(yaml: Any) -> Any:
             return super().construct_mapping(node, deep)
 
         def flatten_mapping(self, node: Any) -> None:
-            super().flatten_mapping(node)
-            if len(node.value) > _MAX_MEMBERS:
+            merged = [other for key, value in node.value if key.tag == _TAG + "merge" for other in _mappings(value)]
+            own = sum(key.tag != _TAG + "merge" for key, _ in node.value)
+            super().flatten_mapping(node)  # also those that are merged
+            # Counted here, as PyYAML keeps equal members up to 6.0.3 and drops them from 6.0.4 on.
+            if merged:
+                self.members[node] = own + sum(self.members.get(other, len(other.value)) for other in merged)
+            if self.members.get(node, own) > _MAX_MEMBERS:
                 raise ValueError(f"a mapping gets more than {_MAX_MEMBERS} members by merging")
+
+    def _mappings(value: Any) -> list[Any]:
+        listed = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        return [one for one in listed if isinstance(one, yaml.MappingNode)]
 
     for name, pattern, first in _WORDS:
         Loader.add_implicit_resolver(_TAG + name, re.compile(f"(?:{pattern})$"), first)
