@@ -28,7 +28,7 @@ type Monitor struct {
 	done      atomic.Int64
 	total     atomic.Int64
 	budget    atomic.Pointer[budget] // nil until the run is bounded
-	memoryAt  atomic.Int64           // when the memory was looked at, in nanoseconds since the process began
+	memoryAt  atomic.Int64           // when the memory was looked at, in nanoseconds since processStart; 0 is never
 
 	scaling scalingNews
 }
@@ -98,7 +98,7 @@ const memoryEvery = time.Millisecond
 // memoryDue reports whether it is time to look at the memory again, and if so, takes that as done.
 func (m *Monitor) memoryDue() bool {
 	now, last := int64(time.Since(processStart)), m.memoryAt.Load()
-	return now-last >= int64(memoryEvery) && m.memoryAt.CompareAndSwap(last, now)
+	return (last == 0 || now-last >= int64(memoryEvery)) && m.memoryAt.CompareAndSwap(last, now)
 }
 
 // processStart is what times are counted from.
