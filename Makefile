@@ -171,7 +171,7 @@ planner-scripts: build ## Compare what random planners are told with ai-dynamo 1
 	$(BIN)/python tests/planner_scripts.py $(REFERENCE) $(if $(CASES),-n $(CASES))
 
 # REFERENCE=PYTHON as above.
-bench-serve: build ## Put load on the OpenAI-compatible server: requests per core, memory of streams, lateness of tokens
+bench-serve: build $(TOOLS) ## Put load on the OpenAI-compatible server: requests per core, memory of streams, lateness of tokens
 	go build -o build/serve-client ./benchmarks/serve
 	$(BIN)/python benchmarks/serve.py --client build/serve-client $(if $(REFERENCE),--reference $(REFERENCE))
 
@@ -179,9 +179,9 @@ test-node: build $(TOOLS) ## Test the OpenAI-compatible server with the Node cli
 	npm install --silent --no-audit --no-fund --prefix build/node openai@6
 	$(BIN)/python -m pytest -s tests/test_serve_node.py  # prints a line for each check
 
-# CLIENTS="NAME ...", only these.
+# CLIENTS="NAME ...", only these. VLLM=COMMAND, the vllm of an environment that has it, for vllm bench serve.
 test-clients: build ## Test the OpenAI-compatible server with agents' libraries, which pip installs, each in its own environment
-	$(BIN)/python tests/clients/run.py $(CLIENTS)
+	$(BIN)/python tests/clients/run.py $(if $(VLLM),--vllm $(VLLM)) $(CLIENTS)
 
 # ROUTERS=PYTHON as below.
 test-routers: build $(TOOLS) ## Put the field's routers, the real programs, before the OpenAI-compatible server (ROUTERS=PYTHON)
@@ -192,7 +192,7 @@ test-routers: build $(TOOLS) ## Put the field's routers, the real programs, befo
 serve-agreement: build ## Compare what vllm bench serve measures at the server with a replay of the same requests
 	$(BIN)/python benchmarks/serve_agreement.py $(if $(VLLM),--vllm $(VLLM))
 
-soak-serve: build ## Put load on the OpenAI-compatible server for ten minutes (SECONDS=N); its memory must not grow
+soak-serve: build $(TOOLS) ## Put load on the OpenAI-compatible server for ten minutes (SECONDS=N); its memory must not grow
 	go build -o build/serve-client ./benchmarks/serve
 	$(BIN)/python benchmarks/serve.py --client build/serve-client --soak $(or $(SECONDS),600)
 

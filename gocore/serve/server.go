@@ -21,21 +21,22 @@ import (
 // serverSpec describes a process with --standalone, an OpenAI-compatible server with engines of its own; without
 // models, the HTTP side of any server.
 type serverSpec struct {
-	models   []servedModel
-	ranks    int    // servers, one for each data-parallel rank, or 1
-	host     string // to listen at
-	version  string
-	address  openai.Address
-	keys     []string
-	maxQueue int
-	maxBody  int64
-	timeout  time.Duration
-	faults   *openai.Faults
-	cors     openai.CORS
-	page     bool
-	drain    time.Duration // how long requests may take after the process was asked to end
-	log      logSpec
-	warnings []string
+	models        []servedModel
+	ranks         int    // servers, one for each data-parallel rank, or 1
+	host          string // to listen at
+	version       string
+	address       openai.Address
+	keys          []string
+	maxQueue      int
+	maxBody       int64
+	timeout       time.Duration
+	faults        *openai.Faults
+	cors          openai.CORS
+	page          bool
+	tokenizerInfo bool
+	drain         time.Duration // how long requests may take after the process was asked to end
+	log           logSpec
+	warnings      []string
 }
 
 // role is what a process is.
@@ -113,7 +114,7 @@ func (s *serverSpec) vainFaults() (warnings []string) {
 func (s *serverSpec) parseHTTP(o *strictjson.Object, env environment) (err error) {
 	s.log, s.maxQueue, s.maxBody = env.logging(), o.Int("max_queue"), int64(o.Int("max_body_bytes"))
 	s.version = o.Text("version")
-	s.page = o.Bool("page")
+	s.page, s.tokenizerInfo = o.Bool("page"), o.Bool("enable_tokenizer_info_endpoint")
 	s.timeout = time.Duration(o.Float("request_timeout") * 1e9)
 	if s.drain, err = env.drainTimeout(); err != nil {
 		return err

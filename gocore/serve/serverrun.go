@@ -197,7 +197,7 @@ func (s *serverSpec) serveRank(l *loadedServer, rank *int, ask Ask, log *slog.Lo
 func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
 	return openai.Config{
 		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout,
-		Faults: s.faults, CORS: &s.cors, Page: s.page,
+		Faults: s.faults, CORS: &s.cors, Page: s.page, TokenizerInfo: s.tokenizerInfo,
 		Log: log, Registry: registry,
 	}
 }

@@ -314,6 +314,8 @@ var options = []option{
 		help(serverGroup, "they may send cookies and the like"),
 	own("page", strictjson.Bool{}, true).overHTTP().alsoOff().
 		help(serverGroup, "a page at / that shows browsers what runs (default: on)"),
+	own("enable_tokenizer_info_endpoint", strictjson.Bool{}, false).overHTTP().
+		help(serverGroup, "let clients ask for the tokenizer's configuration and chat template at /tokenizer_info"),
 	own("max_queue", strictjson.Integer{Max: math.MaxInt32}, 0).overHTTP().
 		help(serverGroup, "requests of a model that may wait; more get 429, 0 for no limit (default: 0)"),
 	own("max_body_bytes", strictjson.Integer{Min: 1024, Max: math.MaxInt32}, 32<<20).overHTTP().

@@ -1,14 +1,16 @@
 """Runs client libraries of others against the server, each in an environment of its own: make test-clients.
 
-usage: run.py [NAME ...]
+usage: run.py [--vllm COMMAND] [NAME ...]
 
 A client is a file beside this one: Python, or JavaScript for Node. Its first line names what pip or npm installs for
 it; it gets the URL of a server and does what agents do with the library. Environments are kept in build/clients. Needs
-the network the first time. Without Node, clients in JavaScript are left out, which is said.
+the network the first time. Without Node, clients in JavaScript are left out, which is said; so is ``vllm bench serve``
+without the command of an environment that has it.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -56,12 +58,25 @@ def command(client: Path) -> list[str]:
     return started
 
 
-def main(names: list[str]) -> int:
+BENCH = HERE / "vllm_bench.py"
+
+
+def passes(name: str, started: list[str]) -> bool:
+    """Runs a client before a server of its own, and says how it ended."""
+    folder = ENVIRONMENTS / name
+    with serving(folder, "--speedup-ratio", "100", "--enable-tokenizer-info-endpoint") as server:
+        done = subprocess.run([*started[:2], server.url, *started[2:]], cwd=folder, timeout=600, check=False)
+    print(f"{name}: {'ok' if done.returncode == 0 else 'failed'}", flush=True)
+    return done.returncode == 0
+
+
+def main(names: list[str], vllm: str | None) -> int:
     files = sorted(path for path in HERE.iterdir() if path.suffix in HEADS)
     clients = [path for path in files if path.read_text().startswith(HEADS[path.suffix])]
-    unknown = set(names) - {path.stem for path in clients}
+    known = [*(path.stem for path in clients), BENCH.stem]
+    unknown = set(names) - set(known)
     if unknown:
-        print(f"error: no client {sorted(unknown)}, want some of {[path.stem for path in clients]}", file=sys.stderr)
+        print(f"error: no client {sorted(unknown)}, want some of {known}", file=sys.stderr)
         return 2
     failed = []
     for client in clients:
@@ -70,15 +85,19 @@ def main(names: list[str]) -> int:
         if client.suffix == ".mjs" and not (shutil.which("node") and shutil.which("npm")):
             print(f"{client.stem}: left out, as there is no node or npm", flush=True)
             continue
-        started = command(client)
-        folder = ENVIRONMENTS / client.stem
-        with serving(folder, "--speedup-ratio", "100", "--tool-call-probability", "0") as server:
-            done = subprocess.run([*started, server.url], cwd=folder, timeout=600, check=False)
-        print(f"{client.stem}: {'ok' if done.returncode == 0 else 'failed'}", flush=True)
-        if done.returncode:
+        if not passes(client.stem, command(client)):
             failed.append(client.stem)
+    if not names or BENCH.stem in names:
+        if not vllm:
+            print(f"{BENCH.stem}: left out, as there is no VLLM=COMMAND", flush=True)
+        elif not passes(BENCH.stem, [sys.executable, str(BENCH), vllm]):
+            failed.append(BENCH.stem)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vllm", help="the command vllm of an environment that has it")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args()
+    sys.exit(main(options.names, options.vllm))

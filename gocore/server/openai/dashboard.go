@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dynosim/gocore/server/backend"
@@ -34,14 +35,15 @@ const keptRequests = 512
 
 // board is what the page shows of requests that are over.
 type board struct {
+	tokens atomic.Int64
+
 	mu     sync.Mutex
 	last   int // number of the last request, from 1
 	recent [keptRequests]shownRequest
 	errors int
-	tokens int
 	rate   float64
 	since  time.Time
-	then   int // tokens at that time
+	then   int64 // tokens at that time
 }
 
 // shownRequest is a request as the page shows it.
@@ -61,11 +63,7 @@ type shownRequest struct {
 }
 
 // emitted counts tokens.
-func (b *board) emitted(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tokens += n
-}
+func (b *board) emitted(n int) { b.tokens.Add(int64(n)) }
 
 // refused counts a request that got an error.
 func (b *board) refused() {
@@ -127,7 +125,8 @@ func (b *board) after(last int) (list []shownRequest, now int) {
 // perSecond returns the number of tokens per second, over a second or more.
 func (b *board) perSecond(now time.Time) float64 {
 	if past := now.Sub(b.since); past >= rateOver {
-		b.rate, b.since, b.then = float64(b.tokens-b.then)/past.Seconds(), now, b.tokens
+		tokens := b.tokens.Load()
+		b.rate, b.since, b.then = float64(tokens-b.then)/past.Seconds(), now, tokens
 	}
 	return b.rate
 }

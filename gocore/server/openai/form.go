@@ -21,6 +21,8 @@ type form struct {
 	GuidedGrammar     jsontext.Value     `json:"guided_grammar"`
 	GuidedJSONObject  bool               `json:"guided_json_object"`
 	StructuralTag     jsontext.Value     `json:"structural_tag"`
+	Regex             *string            `json:"regex"` // SGLang's
+	Grammar           jsontext.Value     `json:"ebnf"`  // SGLang's
 
 	// promised is a schema that the messages describe, for answers that are to be any object; nil for none.
 	promised jsontext.Value
@@ -113,6 +115,8 @@ func (f *form) demands() (list []demand) {
 		JSON: f.GuidedJSON, Regex: f.GuidedRegex, Choice: f.GuidedChoice, Grammar: f.GuidedGrammar,
 		JSONObject: f.GuidedJSONObject,
 	})
+	add(f.Regex != nil, "regex", func() (conform.Form, error) { return conform.Regex(*f.Regex) })
+	add(given(f.Grammar), "ebnf", impossible("regex, response_format or structured_outputs"))
 	add(given(f.StructuralTag), "structural_tag", impossible("response_format or structured_outputs"))
 	return list
 }

@@ -62,12 +62,19 @@ func (m *frontendMetrics) show(model string) {
 	}
 }
 
+// tokenMetrics are those of frontendMetrics that each token of an answer changes, of one model.
+type tokenMetrics struct {
+	outputs prometheus.Counter
+	gap     prometheus.Observer
+}
+
 // enter counts a request until the function that it returns is called.
 func (m *frontendMetrics) enter(g *generation) (leave func()) {
 	model := g.modelName()
 	inflight, queued := m.inflight.WithLabelValues(model), m.queued.WithLabelValues(model)
 	inflight.Inc()
 	queued.Inc()
+	g.counted = tokenMetrics{m.outputs.WithLabelValues(model), m.gap.WithLabelValues(model)}
 	return func() {
 		inflight.Dec()
 		kind, status := "unary", "success"
@@ -89,23 +96,19 @@ func (m *frontendMetrics) enter(g *generation) (leave func()) {
 
 // tokens counts n tokens that a choice gets.
 func (m *frontendMetrics) tokens(g *generation, c *choice, n int, now time.Time) {
-	model := g.modelName()
 	if !g.answering {
 		g.answering = true
-		m.queued.WithLabelValues(model).Dec()
+		m.queued.WithLabelValues(g.modelName()).Dec()
 	}
-	m.outputs.WithLabelValues(model).Add(float64(n))
+	g.counted.outputs.Add(float64(n))
 	last := c.last
 	if c.sent == 0 { // what comes with the first token comes at once
-		m.firstToken.WithLabelValues(model).Observe(now.Sub(g.received).Seconds())
+		m.firstToken.WithLabelValues(g.modelName()).Observe(now.Sub(g.received).Seconds())
 		last, n = now, n-1
 	}
-	if n == 0 {
-		return
-	}
-	each, gap := now.Sub(last).Seconds()/float64(n), m.gap.WithLabelValues(model)
+	each := now.Sub(last).Seconds() / float64(max(n, 1))
 	for range n {
-		gap.Observe(each)
+		g.counted.gap.Observe(each)
 	}
 }
 

@@ -51,6 +51,19 @@ func TestGateways(t *testing.T) {
 	}
 }
 
+// TestTokenizerInfo: the endpoint is there if it is wanted.
+func TestTokenizerInfo(t *testing.T) {
+	_, url := start(t, fast, nil)
+	if got := get(t, url+"/tokenizer_info"); got.status != http.StatusNotFound {
+		t.Errorf("got %d %s", got.status, got.text)
+	}
+	_, url = start(t, fast, func(c *Config) { c.TokenizerInfo = true })
+	got := get(t, url+"/tokenizer_info").json(t)
+	if got["tokenizer_class"] != "Bytes" || got["eos_token"] != "<|end_of_text|>" || got["chat_template"] == nil {
+		t.Errorf("got %v", got)
+	}
+}
+
 // TestRender: the tokens that routers ask for are those of the prompt.
 func TestRender(t *testing.T) {
 	_, url := start(t, fast, nil)

@@ -30,6 +30,7 @@ type generation struct {
 	stream   bool
 	usage    bool // a stream ends with the numbers of tokens
 	running  bool // and has them in each part
+	discreet bool // the client does not want the reasoning of a chat
 	most     *int // tokens that the client asks for, nil for no number
 
 	session      string      // that headers name, "" for none
@@ -39,6 +40,8 @@ type generation struct {
 	promptIDs    []uint32   // that the next part of the answer has, nil for none
 
 	answering bool // there is a token
+	counted   tokenMetrics
+	now       time.Time // when tokens were last taken
 	held      int64
 }
 
@@ -282,13 +285,15 @@ type output interface {
 // follow hands on the tokens of all choices as they are released. It returns an error if one of them fails or the
 // client goes away.
 func (g *generation) follow(ctx context.Context, into output) error {
+	gone := ctx.Done()
 	for left := len(g.choices); left > 0; {
 		select {
-		case <-ctx.Done():
+		case <-gone:
 			return context.Cause(ctx)
 		case <-g.wake:
 		}
 		var due time.Time
+		g.now = time.Now()
 		for _, c := range g.choices {
 			if c.over {
 				continue
@@ -308,8 +313,10 @@ func (g *generation) follow(ctx context.Context, into output) error {
 				return asFailure(failure)
 			}
 		}
-		if err := into.flush(); err != nil {
-			return err
+		if left > 0 || g.injected != nil { // else the end is sent together with the last tokens
+			if err := into.flush(); err != nil {
+				return err
+			}
 		}
 		if !due.IsZero() {
 			g.target.model.Latencies.Sent(float64(time.Since(due)) / 1e6)
@@ -324,7 +331,7 @@ func (g *generation) follow(ctx context.Context, into output) error {
 // take hands on the tokens of a choice up to number known, which may have been sent already if the answer ends only
 // now.
 func (g *generation) take(c *choice, known int, into output) {
-	now := time.Now()
+	now := g.now
 	if c.sent == 0 {
 		c.first = now
 	}

@@ -19,10 +19,14 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(); err != nil {
 		return err
 	}
+	if given(body.Budget) && t.model.reasons() {
+		return badRequest("thinking_token_budget", "not supported: --reasoning says how long reasoning is")
+	}
 	g, err := s.newReply(r.Context(), t, &body, true)
 	if err != nil {
 		return err
 	}
+	g.discreet = body.Reasoning != nil && !*body.Reasoning
 	if err := g.tell(body.details()); err != nil {
 		return err
 	}
@@ -223,6 +227,19 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return respond(w, map[string]string{"prompt": text})
+}
+
+// tokenizerInfo answers /tokenizer_info.
+func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.only(r)
+	if err != nil {
+		return err
+	}
+	info, err := t.model.Tokenizer.Info()
+	if err != nil {
+		return failed("%v", err)
+	}
+	return respond(w, info)
 }
 
 // readPlain reads a request that asks for no answer of a model, and finds the model.

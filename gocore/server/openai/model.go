@@ -47,6 +47,9 @@ type Model struct {
 	adapters []*adapter // in the order in which they were loaded
 }
 
+// reasons reports whether answers of chats may begin with reasoning.
+func (m *Model) reasons() bool { return m.Answers.Thinking > 0 || m.Marks != nil }
+
 // adapter is a LoRA adapter: a name with a prefix cache of its own. The model itself is the adapter with the name "".
 type adapter struct {
 	name, path string

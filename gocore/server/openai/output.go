@@ -9,6 +9,9 @@ import (
 // otherwise. Tokens that are released meanwhile are sent together afterwards.
 const writeTimeout = 30 * time.Second
 
+// deadlineShare is which part of that time may pass before it is extended.
+const deadlineShare = 32
+
 // eventStream sends an answer as server-sent events. What a client has not read yet is in the socket alone: while a
 // write waits, tokens are only counted.
 type eventStream struct {
@@ -17,6 +20,7 @@ type eventStream struct {
 	g       *generation
 	buffer  []byte
 	begun   bool
+	read    time.Time // when the client's time to read was last extended
 }
 
 func newEventStream(w http.ResponseWriter, g *generation) *eventStream {
@@ -31,6 +35,14 @@ func (s *eventStream) flush() error {
 	if len(s.buffer) == 0 {
 		return nil
 	}
+	if err := s.write(); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+// write hands what has been taken to net/http, which may keep it until it is flushed or the answer ends.
+func (s *eventStream) write() error {
 	if !s.begun {
 		s.begun = true
 		h := s.w.Header()
@@ -39,13 +51,15 @@ func (s *eventStream) flush() error {
 		h.Set("X-Accel-Buffering", "no")
 		s.w.WriteHeader(http.StatusOK)
 	}
-	s.g.server.mustRead(s.w)
+	// Once for many tokens: a deadline costs as much as an event. The client has the whole time after each of them.
+	timeout := s.g.server.config.WriteTimeout
+	if now := s.g.now; now.Sub(s.read) >= timeout/deadlineShare {
+		s.read = now
+		_ = s.control.SetWriteDeadline(now.Add(timeout + timeout/deadlineShare))
+	}
 	_, err := s.w.Write(s.buffer)
 	s.buffer = s.buffer[:0]
-	if err != nil {
-		return err
-	}
-	return s.control.Flush()
+	return err
 }
 
 // fail sends an error as the last event if the stream has begun.
@@ -53,14 +67,21 @@ func (s *eventStream) fail(err error) error {
 	if !s.begun {
 		return err
 	}
+	s.g.now = time.Now()
 	s.buffer = s.g.shape.appendFailure(s.buffer, asProblem(err))
 	_ = s.flush()
 	return nil
 }
 
+// finish leaves the end of a stream that has begun to net/http, which sends it together with that of the body.
 func (s *eventStream) finish() {
+	begun := s.begun
 	s.buffer = s.g.shape.appendEnd(s.buffer, s.g)
-	_ = s.flush()
+	if begun {
+		_ = s.write()
+	} else {
+		_ = s.flush()
+	}
 }
 
 // document sends an answer when it is complete.

@@ -79,6 +79,9 @@ type chatRequest struct {
 	Documents           jsontext.Value   `json:"documents"`
 	Search              jsontext.Value   `json:"web_search_options"`
 	Echo                bool             `json:"echo"`
+	// Reasoning says whether the answer has its reasoning; nil for yes.
+	Reasoning *bool          `json:"include_reasoning"`
+	Budget    jsontext.Value `json:"thinking_token_budget"`
 }
 
 // completionRequest is the body of /v1/completions.
@@ -366,7 +369,7 @@ func (r *chatRequest) checkRoles() error {
 	return nil
 }
 
-// checkNames refuses tools that are no objects, or whose type or name is no string.
+// checkNames refuses tools that are no objects, or whose type or name is no string, and functions without a name.
 func checkNames(list []jsontext.Value) error {
 	for i, tool := range list {
 		var shape struct {
@@ -383,6 +386,9 @@ func checkNames(list []jsontext.Value) error {
 				return badRequest(at, "%s", wrong.message)
 			}
 			return badRequest(at+"."+wrong.param, "%s", strings.TrimPrefix(wrong.message, wrong.param+": "))
+		}
+		if (shape.Type == "" || shape.Type == "function") && shape.Name == "" && shape.Function.Name == "" {
+			return badRequest(fmt.Sprintf("tools.%d.function.name", i), "missing, want the name of a function")
 		}
 	}
 	return nil

@@ -23,6 +23,8 @@ type responsesRequest struct {
 	Previous     string           `json:"previous_response_id"`
 	Background   bool             `json:"background"`
 	Include      []string         `json:"include"`
+	Conversation jsontext.Value   `json:"conversation"`
+	Template     jsontext.Value   `json:"prompt"`
 	TopLogprobs  *int             `json:"top_logprobs"`
 	Text         *struct {
 		Format *responsesFormat `json:"format"`
@@ -89,6 +91,10 @@ func (r *responsesRequest) chat() (*chatRequest, error) {
 	case r.Previous != "":
 		return nil, badRequest("previous_response_id",
 			"this server keeps no responses; send the whole conversation as input")
+	case given(r.Conversation):
+		return nil, badRequest("conversation", "this server keeps none; send all of it as input")
+	case given(r.Template):
+		return nil, badRequest("prompt", "this server keeps no templates of prompts; send the text as input")
 	case r.Background:
 		return nil, badRequest("background", "this server keeps no responses; leave it out")
 	case slices.Contains(r.Include, "message.output_text.logprobs") || r.TopLogprobs != nil && *r.TopLogprobs > 0:

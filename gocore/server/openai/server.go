@@ -44,12 +44,14 @@ type Config struct {
 	// Timeout bounds how long an answer may take, 0 for no limit.
 	Timeout time.Duration
 	// Startup is how long engines take to start: requests are turned away until then.
-	Startup  time.Duration
-	Faults   *Faults // nil for none
-	CORS     *CORS   // nil for no pages of other origins
-	Page     bool    // browsers get a page at /
-	Log      *slog.Logger
-	Registry *prometheus.Registry
+	Startup time.Duration
+	Faults  *Faults // nil for none
+	CORS    *CORS   // nil for no pages of other origins
+	Page    bool    // browsers get a page at /
+	// TokenizerInfo lets clients ask for the configuration of tokenizers.
+	TokenizerInfo bool
+	Log           *slog.Logger
+	Registry      *prometheus.Registry
 }
 
 // Server answers requests. It implements [http.Handler].
@@ -127,6 +129,9 @@ func (s *Server) routes() {
 		"POST /v1/load_lora_adapter": s.loadAdapter, "POST /v1/unload_lora_adapter": s.unloadAdapter,
 	} {
 		s.mux.Handle(path, s.open(s.keyed(h)))
+	}
+	if s.config.TokenizerInfo {
+		s.mux.Handle("GET /tokenizer_info", s.open(s.keyed(s.tokenizerInfo)))
 	}
 	page := promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {

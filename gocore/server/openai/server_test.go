@@ -283,9 +283,9 @@ func TestRefused(t *testing.T) {
 		{chat, `{"logprobs":true,"top_logprobs":20,"n":128,"max_tokens":4000,` + hello + `}`, 400, "logprobs",
 			"want at most 1048576"},
 		{"/v1/responses", `{"input":"x","top_logprobs":2}`, 400, "top_logprobs", "not supported by /v1/responses"},
-		{chat, `{"tools":[{}],"tool_choice":"required",` + hello + `}`, 400, "tools", "none of them is a function"},
+		{chat, `{"tools":[{}],` + hello + `}`, 400, "tools.0.function.name", "missing, want the name of a function"},
 		{chat, `{"tools":[7],` + hello + `}`, 400, "tools.0", "got a number, want an object"},
-		{chat, `{"tools":[{"type":"function"},{"type":"function","function":{"name":5}}],` + hello + `}`, 400,
+		{chat, `{"tools":[{"type":"function","name":"f"},{"type":"function","function":{"name":5}}],` + hello + `}`, 400,
 			"tools.1.function.name", "got a number, want a string"},
 		{chat, `{"tools":[{"function":"f"}],` + hello + `}`, 400, "tools.0.function", "want an object"},
 		{"/v1/responses", `{"input":"x","tools":[{"type":"function","name":5}]}`, 400, "tools.0.name",
@@ -303,6 +303,8 @@ func TestRefused(t *testing.T) {
 		{"/v1/completions", `{"prompt":"x","suffix":"y"}`, 400, "suffix", "not supported"},
 		{"/v1/responses", `{"input":"x","previous_response_id":"y"}`, 400, "previous_response_id",
 			"keeps no responses"},
+		{"/v1/responses", `{"input":"x","conversation":"c"}`, 400, "conversation", "this server keeps none"},
+		{"/v1/responses", `{"input":"x","prompt":{"id":"p"}}`, 400, "prompt", "keeps no templates"},
 		{"/tokenize", `{}`, 400, "prompt", "missing"},
 		{"/detokenize", `{"tokens":[1000]}`, 400, "tokens", "out of the vocabulary"},
 		{"/v1/load_lora_adapter", `{}`, 400, "lora_name", "missing"},
@@ -325,7 +327,7 @@ func TestRefused(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	_, url := start(t, fast, nil)
 	for _, body := range []string{
-		`{"messages":[{"role":"user","content":"Hi"}],"top_k":5,"frequency_penalty":1,"logit_bias":{},"user":"u","seed":-1,"kv_transfer_params":{"do_remote_decode":true},"tools":[{"type":"function"}],"tool_choice":"auto"}`,
+		`{"messages":[{"role":"user","content":"Hi"}],"top_k":5,"frequency_penalty":1,"logit_bias":{},"user":"u","seed":-1,"kv_transfer_params":{"do_remote_decode":true},"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto"}`,
 		`{"messages":[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"x"}],"max_completion_tokens":3}`,
 		`{"messages":[{"role":"user","content":"Hi"}],"stop":null,"n":null,"temperature":0,"top_p":1,"max_tokens":null,"response_format":{"type":"text"}}`,
 	} {
@@ -662,6 +664,19 @@ func TestReasoning(t *testing.T) {
 	if len(thought) != 18 || len(text) != 20 ||
 		at(got, "usage", "completion_tokens_details", "reasoning_tokens") != 20.0 {
 		t.Errorf("got %v", got)
+	}
+	discreet := body + `,"include_reasoning":false`
+	got = post(t, url+"/v1/chat/completions", discreet+"}").json(t)
+	if at(got, "choices", 0, "message", "content") != text ||
+		at(got, "choices", 0, "message", "reasoning_content") != nil || at(got, "usage", "completion_tokens") != 40.0 {
+		t.Errorf("without reasoning: got %v", got)
+	}
+	if a := post(t, url+"/v1/chat/completions", discreet+`,"stream":true}`); strings.Contains(a.text, "reasoning_content") {
+		t.Errorf("without reasoning: got %s", a.text)
+	}
+	a := post(t, url+"/v1/chat/completions", body+`,"thinking_token_budget":5}`)
+	if a.status != 400 || !strings.Contains(a.text, `"param":"thinking_token_budget"`) {
+		t.Errorf("got %d %s", a.status, a.text)
 	}
 	var thoughts, texts string
 	for _, e := range events(t, post(t, url+"/v1/chat/completions", body+`,"stream":true}`)) {

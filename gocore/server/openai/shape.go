@@ -114,7 +114,7 @@ func (s *chatShape) appendPart(b []byte, g *generation, c *choice, to int) []byt
 	}
 	from := c.seen
 	reasoning, text := c.spans(to)
-	if reasoning != "" {
+	if reasoning != "" && !g.discreet {
 		b = s.appendDelta(b, g, c, `"reasoning_content":`, reasoning, to)
 	}
 	switch {
@@ -178,6 +178,9 @@ func (s *chatShape) whole(g *generation) []byte {
 	var items []item
 	for _, c := range g.choices {
 		reasoning, text := c.spans(len(c.answer.Tokens))
+		if g.discreet {
+			reasoning = ""
+		}
 		said := reply{Role: "assistant", Content: &text, Reasoning: reasoning}
 		if len(c.answer.Calls) > 0 {
 			said.Content, said.Calls = nil, c.toolCalls()
