@@ -68,6 +68,8 @@ type Question struct {
 	// AfterResult tells that the client has sent the results of calls, the last of which is Result.
 	AfterResult bool
 	Result      string
+
+	recorded *recordedAnswer // once it is decided; nil for none
 }
 
 // Answer is what a model says to one request.
@@ -88,10 +90,13 @@ type Answer struct {
 
 // Decide returns the answer to a question.
 func (s *Source) Decide(ctx context.Context, q *Question) (Answer, error) {
+	if recorded, found := s.recorded(q); found {
+		q.recorded = &recorded
+	}
 	if a, called, err := s.call(ctx, q); called || err != nil {
 		return a, err
 	}
-	if recorded, found := s.recorded(q); q.Form != nil && (!found || recorded.Text == "") {
+	if q.Form != nil && (q.recorded == nil || q.recorded.Text == "") {
 		return s.conforming(ctx, q, nil)
 	}
 	spoken, whole, err := s.speak(ctx, q)
@@ -136,8 +141,9 @@ func (s *Source) speak(ctx context.Context, q *Question) (spoken tokens.Spoken, 
 	case Echo:
 		text, found = q.Said, true
 	case Recorded:
-		recorded, _ := s.recorded(q)
-		text, found = recorded.Text, recorded.Text != ""
+		if q.recorded != nil {
+			text, found = q.recorded.Text, q.recorded.Text != ""
+		}
 	}
 	if found {
 		if spoken, err = s.Tokenizer.Answer(ctx, text); err != nil {

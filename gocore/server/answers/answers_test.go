@@ -147,8 +147,8 @@ func TestRecording(t *testing.T) {
 				want = p
 			}
 		}
-		got, found := r.find(said)
-		if found != (want != "") || found && got.Text != "to "+want {
+		got := r.find(said)
+		if (got != nil) != (want != "") || got != nil && got.list[0].Text != "to "+want {
 			t.Errorf("%q: got %+v, want the answer to %q", said, got, want)
 		}
 	}
@@ -157,7 +157,6 @@ func TestRecording(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{", `{"prompt": "x"}`, `{"response": "x"}`, `{"prompt": "x", "response": ""}`,
 		`{"prompt": 1, "response": "x"}`,
-		`{"prompt": "x", "response": "y"}` + "\n" + `{"prompt": "x", "response": "z"}`,
 		`{"prompt": "x", "response": "y", "tool_calls": [{"name": "f", "arguments": {}}]}`,
 		`{"prompt": "x", "tool_calls": []}`,
 		`{"prompt": "x", "tool_calls": [{"name": "f", "arguments": []}]}`,
@@ -165,6 +164,32 @@ func TestRecording(t *testing.T) {
 		`{"prompt": "x", "tool_calls": [{"name": "f", "arguments": "{"}]}`} {
 		if _, err := ReadRecording(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+// TestOrder: answers to one prompt are given in the order of the file, again and again; so an agent with the same words in
+// each turn gets its calls and its end.
+func TestOrder(t *testing.T) {
+	recording, err := ReadRecording(strings.NewReader(`{"prompt": "", "tool_calls": [{"name": "f", "arguments": {"x": 1}}]}
+		{"prompt": "", "tool_calls": [{"name": "f", "arguments": {"x": 2}}]}
+		{"prompt": "", "response": "done"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := Source{Mode: Recorded, Tokenizer: tokens.Bytes{}, Standard: 16, Recorded: recording}
+	for round := range 2 {
+		for turn, want := range []string{`{"x":1}`, `{"x":2}`, "done"} {
+			q := Question{Said: "go", Prompt: []uint32{1}, Most: 200, AfterResult: turn > 0, Result: "ok",
+				Tools: &Tools{Functions: []Function{{Name: "f"}}}}
+			a, err := source.Decide(t.Context(), &q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.ReplaceAll(a.Text, " ", "")
+			if turn < 2 && (len(a.Calls) != 1 || !strings.Contains(got, want)) || turn == 2 && got != want {
+				t.Errorf("round %d, turn %d: got %q, want %s", round, turn, a.Text, want)
+			}
 		}
 	}
 }

@@ -141,8 +141,8 @@ func (s *Source) call(ctx context.Context, q *Question) (a Answer, called bool, 
 func (s *Source) asked(q *Question) *calls {
 	t := q.Tools
 	form := &calls{made: map[string][]string{}, wording: tagWording}
-	if recorded, found := s.recorded(q); found && !t.Named {
-		for _, call := range recorded.Calls {
+	if q.recorded != nil && !t.Named {
+		for _, call := range q.recorded.Calls {
 			form.asks = append(form.asks, ask{name: call.Name, recorded: call.Arguments})
 		}
 		if len(form.asks) > 0 {

@@ -14,14 +14,14 @@ func (s *Source) recorded(q *Question) (answer recordedAnswer, found bool) {
 		return answer, false
 	}
 	if q.AfterResult {
-		if answer, found = s.Recorded.find(q.Result); found {
-			return answer, true
+		if known := s.Recorded.find(q.Result); known != nil {
+			return known.take(false)
 		}
 	}
-	if answer, found = s.Recorded.find(q.Said); q.AfterResult && len(answer.Calls) > 0 {
-		return recordedAnswer{}, false
+	if known := s.Recorded.find(q.Said); known != nil {
+		return known.take(q.AfterResult)
 	}
-	return answer, found
+	return answer, false
 }
 
 // conforming returns an answer in the form of the question, after reasoning in no form if there is any. It ends by

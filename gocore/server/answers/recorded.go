@@ -6,6 +6,7 @@ import (
 	"io"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,8 +15,28 @@ import (
 // Recording has answers by the beginning of what a client says.
 type Recording struct {
 	prompts []string // sorted
-	answers map[string]recordedAnswer
+	answers map[string]*series
 	longest int // answer, in bytes
+}
+
+// series is the answers to one prompt, which are given one after the other, again and again.
+type series struct {
+	mu   sync.Mutex
+	list []recordedAnswer
+	next int
+}
+
+// take returns the next answer. One that calls tools is no answer to the result of a call, unless there are others: an
+// agent would call for ever.
+func (s *series) take(afterResult bool) (answer recordedAnswer, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer = s.list[s.next]
+	if afterResult && len(s.list) == 1 && len(answer.Calls) > 0 {
+		return recordedAnswer{}, false
+	}
+	s.next = (s.next + 1) % len(s.list)
+	return answer, true
 }
 
 // recordedAnswer is a text, or calls of tools.
@@ -28,9 +49,10 @@ type recordedAnswer struct {
 const maxLine = 64 << 20
 
 // ReadRecording reads a JSON object from each line, with the members "prompt" and "response" or "tool_calls". Other
-// members are ignored. An answer is given to everything that begins with its prompt; the longest prompt wins.
+// members are ignored. An answer is given to everything that begins with its prompt; the longest prompt wins. Answers to
+// the same prompt are given in the order of the lines.
 func ReadRecording(from io.Reader) (*Recording, error) {
-	r := &Recording{answers: map[string]recordedAnswer{}}
+	r := &Recording{answers: map[string]*series{}}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxLine)
 	for n := 1; lines.Scan(); n++ {
@@ -66,11 +88,12 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 		if len(row.Calls) == 0 {
 			answer.Text, size = *row.Response, len(*row.Response)
 		}
-		if _, twice := r.answers[*row.Prompt]; twice {
-			return nil, fmt.Errorf("line %d: prompt: %.40q has an answer in an earlier line", n, *row.Prompt)
-		}
-		r.answers[*row.Prompt] = answer
 		r.longest = max(r.longest, size)
+		if known := r.answers[*row.Prompt]; known != nil {
+			known.list = append(known.list, answer)
+			continue
+		}
+		r.answers[*row.Prompt] = &series{list: []recordedAnswer{answer}}
 		r.prompts = append(r.prompts, *row.Prompt)
 	}
 	if err := lines.Err(); err != nil {
@@ -83,21 +106,21 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 	return r, nil
 }
 
-// find returns the answer of the longest prompt with which a text begins. Of the prompts that are not greater than the
+// find returns the answers of the longest prompt with which a text begins, nil for none. Of the prompts that are not greater than the
 // text, those that it begins with share more with it the greater they are; the search goes down from the greatest to
 // what the two have in common.
-func (r *Recording) find(said string) (answer recordedAnswer, found bool) {
+func (r *Recording) find(said string) *series {
 	for text := said; ; {
 		i := sort.SearchStrings(r.prompts, text)
 		if i < len(r.prompts) && r.prompts[i] == text {
-			return r.answers[text], true
+			return r.answers[text]
 		}
 		if i == 0 {
-			return answer, false
+			return nil
 		}
 		candidate := r.prompts[i-1]
 		if strings.HasPrefix(said, candidate) {
-			return r.answers[candidate], true
+			return r.answers[candidate]
 		}
 		text = candidate[:common(candidate, text)]
 	}

@@ -179,6 +179,14 @@ func (v *Vocabulary) add(all []added, numbers map[string]uint32, size int) error
 // Size returns one more than the greatest token.
 func (v *Vocabulary) Size() int { return len(v.tokens) }
 
+// Name returns how the tokenizer calls a token, "" if the model does not have it.
+func (v *Vocabulary) Name(token uint32) string {
+	if int64(token) >= int64(len(v.tokens)) {
+		return ""
+	}
+	return v.tokens[token].name
+}
+
 // Text returns the text of tokens. special says whether special tokens are part of it.
 func (v *Vocabulary) Text(tokens []uint32, special bool) string {
 	d := v.Decoder(special)

@@ -51,6 +51,24 @@ func TestGateways(t *testing.T) {
 	}
 }
 
+// TestTokenize: the tokens of a chat are those of its prompt, tools included, with their names if they are wanted.
+func TestTokenize(t *testing.T) {
+	_, url := start(t, fast, nil)
+	const chat = `{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f"}}]%s}`
+	got := post(t, url+"/tokenize", fmt.Sprintf(chat, "")).json(t)
+	rendered := post(t, url+"/v1/chat/completions/render", fmt.Sprintf(chat, `,"max_tokens":1`)).json(t)
+	if fmt.Sprint(got["tokens"]) != fmt.Sprint(rendered["token_ids"]) || got["token_strs"] != nil {
+		t.Errorf("got %v, want the tokens of %v", got, rendered)
+	}
+	if got := post(t, url+"/tokenize", `{"prompt":"aé","return_token_strs":true}`).text; !strings.Contains(got,
+		`"token_strs":["<|begin_of_text|>","a","<0xC3>","<0xA9>"]`) {
+		t.Errorf("got %s", got)
+	}
+	if got := post(t, url+"/tokenize", `{"messages":[{"role":"user","content":"a"}],"chat_template":"x"}`); got.status != 400 {
+		t.Errorf("got %d %s", got.status, got.text)
+	}
+}
+
 // TestTokenizerInfo: the endpoint is there if it is wanted.
 func TestTokenizerInfo(t *testing.T) {
 	_, url := start(t, fast, nil)

@@ -167,11 +167,10 @@ func (m *Model) checkTokens(param string, tokens []uint32) error {
 // tokenize answers /tokenize.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Model            string    `json:"model"`
-		Prompt           *string   `json:"prompt"`
-		Messages         []message `json:"messages"`
-		AddSpecialTokens *bool     `json:"add_special_tokens"`
-		Generate         *bool     `json:"add_generation_prompt"`
+		chatRequest      `json:",inline"`
+		Prompt           *string `json:"prompt"`
+		AddSpecialTokens *bool   `json:"add_special_tokens"`
+		Names            bool    `json:"return_token_strs"`
 	}
 	t, err := s.readPlain(w, r, &body, &body.Model)
 	if err != nil {
@@ -183,27 +182,32 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 		tokens, err = t.model.Tokenizer.Prompt(r.Context(), *body.Prompt,
 			body.AddSpecialTokens == nil || *body.AddSpecialTokens)
 	case len(body.Messages) > 0:
-		chat := chatRequest{Messages: body.Messages}
-		if err := chat.checkRoles(); err != nil {
+		if err := body.checkRoles(); err != nil {
 			return err
 		}
-		if err := chat.checkJSON(); err != nil {
+		if err := body.checkConversation(); err != nil {
 			return err
 		}
-		conversation := chat.conversation()
-		conversation.Generate = body.Generate == nil || *body.Generate
-		tokens, err = t.model.chatTokens(r.Context(), conversation)
+		tokens, err = t.model.chatTokens(r.Context(), body.conversation())
 	default:
 		return badRequest("prompt", "missing, want a text, or messages")
 	}
 	if err != nil {
 		return err
 	}
+	var names *[]string
+	if body.Names {
+		names = &[]string{}
+		for _, token := range tokens {
+			*names = append(*names, t.model.Tokenizer.Name(token))
+		}
+	}
 	return respond(w, struct {
-		Count     int      `json:"count"`
-		MaxLength int      `json:"max_model_len"`
-		Tokens    []uint32 `json:"tokens"`
-	}{len(tokens), t.model.MaxLength, tokens})
+		Count     int       `json:"count"`
+		MaxLength int       `json:"max_model_len"`
+		Tokens    []uint32  `json:"tokens"`
+		Names     *[]string `json:"token_strs"`
+	}{len(tokens), t.model.MaxLength, tokens, names})
 }
 
 // detokenize answers /detokenize.

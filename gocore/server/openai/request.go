@@ -325,14 +325,12 @@ func (r *chatRequest) check() error {
 	}
 	if err := refused([]refusal{
 		{"audio", given(r.Audio), "not supported: answers are text"},
-		{"chat_template", r.Template != nil, "not supported: the model has its own"},
 		{"functions", some(r.Functions), "not supported, want tools"},
 		{"function_call", some(r.FunctionCall), "not supported, want tool_choice"},
 		{"documents", some(r.Documents), "not supported: want them in messages, or in chat_template_kwargs for a " +
 			"template that reads them"},
 		{"web_search_options", some(r.Search), "not supported: nothing is searched"},
 		{"echo", r.Echo, "not supported: an answer is a message of its own"},
-		{"continue_final_message", r.Continue, "not supported: an answer is a message of its own"},
 	}); err != nil {
 		return err
 	}
@@ -347,6 +345,20 @@ func (r *chatRequest) check() error {
 	if _, err := parseToolChoice(r.ToolChoice); err != nil {
 		return err
 	}
+	if err := r.checkConversation(); err != nil {
+		return err
+	}
+	return r.sampling.check()
+}
+
+// checkConversation looks at what the chat template gets.
+func (r *chatRequest) checkConversation() error {
+	if err := refused([]refusal{
+		{"chat_template", r.Template != nil, "not supported: the model has its own"},
+		{"continue_final_message", r.Continue, "not supported: an answer is a message of its own"},
+	}); err != nil {
+		return err
+	}
 	if err := r.checkJSON(); err != nil {
 		return err
 	}
@@ -356,7 +368,7 @@ func (r *chatRequest) check() error {
 	if kind := r.TemplateArguments.Kind(); len(r.TemplateArguments) > 0 && kind != '{' && kind != 'n' {
 		return badRequest("chat_template_kwargs", "got %s, want an object", shortened(r.TemplateArguments))
 	}
-	return r.sampling.check()
+	return nil
 }
 
 // checkRoles refuses messages that do not say where they come from.

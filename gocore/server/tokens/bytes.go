@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -211,6 +212,18 @@ func wordAt(ring string, place int) int {
 
 // Size implements [Tokenizer].
 func (Bytes) Size() int { return bytesSize }
+
+// Name implements [Tokenizer].
+func (Bytes) Name(token uint32) string {
+	switch {
+	case token < utf8.RuneSelf:
+		return string(rune(token))
+	case token < 256:
+		return fmt.Sprintf("<0x%02X>", token)
+	default:
+		return specialTexts[token]
+	}
+}
 
 // Close implements [Tokenizer].
 func (Bytes) Close() {}

@@ -219,6 +219,9 @@ func (f *Folder) Draw(n int, seed uint64) Spoken {
 // Size implements [Tokenizer].
 func (f *Folder) Size() int { return f.vocabulary.Size() }
 
+// Name implements [Tokenizer].
+func (f *Folder) Name(token uint32) string { return f.vocabulary.Name(token) }
+
 // Close implements [Tokenizer]. Nothing may be asked afterwards.
 func (f *Folder) Close() {
 	close(f.jobs)

@@ -31,6 +31,8 @@ type Tokenizer interface {
 	Decoder(prompt []uint32, special bool) Decoder
 	// Size is the number of tokens in the vocabulary: every token is below it.
 	Size() int
+	// Name returns how the tokenizer calls a token.
+	Name(token uint32) string
 	// Info returns what clients are told of the tokenizer.
 	Info() (Info, error)
 	// Close ends helpers.
