@@ -300,6 +300,7 @@ func (g *generation) follow(ctx context.Context, into output) error {
 			}
 			failure := c.call.Failure() // before the tokens: none come after it
 			known, err := g.known(c)
+			known = g.injected.upTo(known, c, g.choices)
 			switch {
 			case err != nil:
 				return err

@@ -222,6 +222,18 @@ func (i *injected) breaks(choices []*choice) bool {
 	return sent >= *i.breakAfter
 }
 
+// upTo returns how many of the known tokens of a choice are sent before the break.
+func (i *injected) upTo(known int, c *choice, choices []*choice) int {
+	if i == nil || i.breakAfter == nil {
+		return known
+	}
+	left := *i.breakAfter
+	for _, other := range choices {
+		left -= other.sent
+	}
+	return min(known, c.sent+max(left, 0))
+}
+
 type injectedKey struct{}
 
 func injectedInto(ctx context.Context) *injected {

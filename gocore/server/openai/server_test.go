@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -626,8 +627,16 @@ func TestFaultsByHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if text, err := io.ReadAll(response.Body); err == nil || bytes.Contains(text, []byte("[DONE]")) {
+	text, err := io.ReadAll(response.Body)
+	if err == nil || bytes.Contains(text, []byte("[DONE]")) || bytes.Contains(text, []byte(`"length"`)) {
 		t.Errorf("got %v, %s", err, text)
+	}
+	said := 0
+	for _, part := range regexp.MustCompile(`"text":"([^"]*)"`).FindAllSubmatch(text, -1) {
+		said += len(part[1])
+	}
+	if said != 5 { // however many tokens come at once
+		t.Errorf("got %d tokens: %s", said, text)
 	}
 }
 
