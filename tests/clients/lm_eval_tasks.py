@@ -1,5 +1,6 @@
 # pip: lm-eval[api] transformers
-"""lm-eval itself: likelihoods of choices by echo, and answers that are compared, of a task of two questions."""
+"""lm-eval itself, with a tokenizer of its own and with the server's: likelihoods of choices by echo, and answers that
+are compared, of tasks of two questions."""
 
 import json
 import os
@@ -49,6 +50,23 @@ def make_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
 
 
+def evaluate(url: str, folder: Path, tokenizer: str) -> None:
+    """Runs both tasks, and looks at what lm-eval says of them."""
+    out = folder / tokenizer.partition(",")[0]
+    where = f"model=builtin:bytes,base_url={url}/v1/completions,tokenizer_backend={tokenizer}"
+    command = [str(Path(sys.executable).parent / "lm_eval"), "--model", "local-completions", "--model_args", where]
+    command += ["--include_path", str(folder), "--tasks", "tiny_choice,tiny_text", "--output_path", str(out)]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
+    subprocess.run([*command, "--log_samples"], check=True, env=environment)
+    results = json.loads(next(out.glob("**/results*.json")).read_text())["results"]
+    assert 0 <= results["tiny_choice"]["acc,none"] <= 1, results
+    assert 0 <= results["tiny_text"]["exact_match,none"] <= 1, results
+    samples = [json.loads(line) for p in out.glob("**/samples_tiny_choice*.jsonl") for line in p.open()]
+    scores = [float(answer[0][0]) for sample in samples for answer in sample["resps"]]
+    assert len(scores) == 5, scores
+    assert all(score < 0 for score in scores), scores
+
+
 def main(url: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -57,18 +75,8 @@ def main(url: str) -> None:
         data.write_text("".join(json.dumps(question) + "\n" for question in QUESTIONS))
         for task, text in (("choice", CHOICE), ("text", TEXT)):
             (folder / f"{task}.yaml").write_text(text + COMMON.format(data=data))
-        where = f"model=builtin:bytes,base_url={url}/v1/completions,tokenizer_backend=huggingface,tokenizer={folder}"
-        command = [str(Path(sys.executable).parent / "lm_eval"), "--model", "local-completions", "--model_args", where]
-        command += ["--include_path", name, "--tasks", "tiny_choice,tiny_text", "--output_path", str(folder / "out")]
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
-        subprocess.run([*command, "--log_samples"], check=True, env=environment)
-        results = json.loads(next(folder.glob("out/**/results*.json")).read_text())["results"]
-        assert 0 <= results["tiny_choice"]["acc,none"] <= 1, results
-        assert 0 <= results["tiny_text"]["exact_match,none"] <= 1, results
-        samples = [json.loads(line) for p in folder.glob("out/**/samples_tiny_choice*.jsonl") for line in p.open()]
-        scores = [float(answer[0][0]) for sample in samples for answer in sample["resps"]]
-        assert len(scores) == 5, scores
-        assert all(score < 0 for score in scores), scores
+        for tokenizer in (f"huggingface,tokenizer={folder}", "remote"):  # the latter is the server's, by its endpoints
+            evaluate(url, folder, tokenizer)
 
 
 if __name__ == "__main__":
