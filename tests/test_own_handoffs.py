@@ -1,8 +1,12 @@
-"""Hand-offs by vLLM's own rules (docs/agreement.md) as users meet them; recorded runs are compared in gocore/truth."""
+"""Hand-offs by vLLM's own rules (docs/agreement.md) as users meet them; recorded runs are compared in gocore/truth. Of
+SGLang's, the rules of the decode side are compared here."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +180,31 @@ def test_live_workers_are_refused(cli: Cli) -> None:
     message = refused(cli(*own, module="dynamo.mocker"))
     assert "scheduler" in message
     assert "hand-offs of live workers" in message
+
+
+TRUTH = Path(__file__).parent / "truth"
+
+
+def check_rules(results: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(TRUTH / "sglang_handoff_rules.py"), str(results)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_rules_of_sglang_decode_workers() -> None:
+    """They do what SGLang's own decode workers did in 40 recorded runs, to the last batch and token."""
+    done = check_rules(TRUTH / "sglang-handoff.jsonl.gz")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("40 cases, ")
+    assert done.stdout.endswith(": no difference\n")
+
+
+def test_rules_of_sglang_decode_workers_tell_apart(tmp_path: Path) -> None:
+    """A request that was given its pages later than the rules say is found."""
+    with gzip.open(TRUTH / "sglang-handoff.jsonl.gz", "rt") as lines:
+        case = json.loads(next(lines))
+    case["requests"][0]["allocated"] += 1
+    results = tmp_path / "results.jsonl"
+    results.write_text(json.dumps(case) + "\n")
+    done = check_rules(results)
+    assert done.returncode == 1
+    assert "request 0: SGLang and the rules" in done.stdout

@@ -228,6 +228,30 @@ def sglang_ranks_case(rng: random.Random, number: int, overlapped: bool) -> Case
     return case
 
 
+def sglang_handoff_case(rng: random.Random, number: int, overlapped: bool) -> Case:
+    """SGLang's prefill and decode workers. Pools of decode workers are often tight."""
+    case = sglang_case(rng, number, overlapped)
+    prefill, nested = case.pop("engine"), case["sglang"]
+    prefill["sglang"].pop("scheduler_recv_interval", None)
+    block, rows = prefill["block_size"], case["rows"]
+    decode = {
+        name: prefill[name] for name in ("engine_type", "block_size", "sglang", "speedup_ratio") if name in prefill
+    }
+    reserved = rng.choice([0, 1, block, 20, 100, 512])
+    least = _needed(rows, block) + reserved + block
+    decode |= {"num_gpu_blocks": _pool(rng, least, block), "max_num_seqs": rng.choice([1, 2, 4, 16, 33, 64])}
+    return case | {
+        "prefill_engine": prefill,
+        "decode_engine": decode,
+        "num_prefill_workers": rng.randint(1, 3),
+        "num_decode_workers": rng.randint(1, 3),
+        "kv_transfer_ms_per_block": rng.choice([0.0, 0.05, 0.5, 3.0, 20.0]),
+        "kv_transfer_lanes": rng.choice(["pair", "unlimited"]),
+        "reserved_decode_tokens": reserved,
+        "sglang": nested,
+    }
+
+
 def sglang_small_case(rng: random.Random, number: int, overlapped: bool) -> Case:
     """SGLang with pages as large as its chunk, and a pool that holds two or three requests."""
     case = sglang_case(rng, number, overlapped)
@@ -296,6 +320,7 @@ VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
 HANDOFF_KINDS = {"handoff": handoff_case, "ranks": handoff_ranks_case}
 RANKS_KINDS = {"ranks": ranks_case}
 SGLANG_RANKS_KINDS = {"ranks": sglang_ranks_case}
+SGLANG_HANDOFF_KINDS = {"handoff": sglang_handoff_case}
 
 
 def _needed(rows: list[dict[str, Any]], block: int) -> int:
