@@ -213,7 +213,7 @@ class Worker:
         self.lost += retracted
         used = s.max_total_num_tokens - s.token_to_kv_pool_allocator.available_size() - s.tree_cache.evictable_size()
         run.passes.append((self.name, start, end, count, isl, prefix, decodes, context, used, retracted)); self.count += 1
-        made = run.parts.torch.tensor([ss.GENERATED // (1 << 40) + (int(q.rid) << 8) % (1 << 20) for q in batch.reqs], dtype=run.parts.torch.int64)
+        made = run.parts.torch.tensor([(1 << 30) + int(q.rid) for q in batch.reqs], dtype=run.parts.torch.int64)  # no prompt has them, and they fit the metadata
         if not run.v["overlap"]: self.until(end)
         return run.parts.GenerationBatchResult(next_token_ids=made, copy_done=Done(self, end) if run.v["overlap"] else None)
 
@@ -227,7 +227,6 @@ class Worker:
 
     def rest(self):
         """Stands for looking again and again: a decode worker at once, if this round has changed anything."""
-        if self.clock < self.free_at: return
         if self.mode == "decode":
             s, was = self.engine, self.state
             self.state = (self.clock, len(s.running_batch.reqs), len(s.waiting_queue), s.token_to_kv_pool_allocator.available_size(),
@@ -294,7 +293,7 @@ class Handoff:
         self.parts.current = w
         if w.mode != self.mode: self.mode = w.mode; self.parts.context.restore_context(self.contexts[w.mode])
         w.turn.release(); self.turn.acquire()
-        if w.error: raise w.error
+        if w.error: raise RuntimeError(f"{w.name}: {type(w.error).__name__}: {w.error}")
         return True
 
     def __call__(self):
