@@ -12,7 +12,7 @@ request, a message or the end of a transfer has come; a decode worker at once if
 sglang_scheduler.py, which this script imports.
 
 CASES as for sglang_scheduler.py, without `engine` and `hicache`, but with
-    prefill_engine, decode_engine            engine arguments of each side (block_size and clip_max_new_tokens must be equal)
+    prefill_engine, decode_engine            engine arguments of each side (block_size must be equal; clip_max_new_tokens does not reach the decode side, which has 4096)
     num_prefill_workers, num_decode_workers  (1, 1) chosen in turn, both in order of arrival
     kv_transfer_ms_per_block                 (0) duration of a transfer per page
     kv_transfer_lanes                        "pair" (default): one chunk at a time between each prefill and decode worker, in order of submission; "unlimited"
@@ -253,6 +253,7 @@ class Handoff:
             n = {**ss.NESTED, **{k: x for k, x in given.get("sglang", {}).items() if k in ss.NESTED}}
             self.sides.append([Worker(self, mode, k, e, n, longest) for k in range(case.get(f"num_{mode}_workers", 1))])
         self.workers = self.sides[0] + self.sides[1]
+        if len({w.e["block_size"] for w in self.workers}) > 1: raise ValueError("block_size differs")
         start = min(r["timestamp"] for r in self.rows)
         for k, (at, i) in enumerate(sorted(((float(r["timestamp"] - start), i) for i, r in enumerate(self.rows)), key=lambda x: x[0])):
             p, d = (side[k % len(side)] for side in self.sides)

@@ -30,7 +30,7 @@ from workloads import SGLANG_HANDOFF_KINDS
 Case = dict[str, Any]
 SAME = 1e-9
 CASES_PER_RUN = 250  # SGLang's driver imports it first
-MOST_OUTPUT = 4096  # that a request is expected to have
+MOST_OUTPUT = 4096  # that a request is expected to have, whatever clip_max_new_tokens is
 
 
 @dataclass(eq=False)
