@@ -219,7 +219,8 @@ interop: build $(TOOLS) $(if $(REFERENCE),,build/reference/.installed) $(if $(RE
 KUBERNETES_VERSION := 1.36.3
 interop-kubernetes: build $(TOOLS) build/kubernetes/.built-$(KUBERNETES_VERSION) $(if $(REFERENCE),,build/reference/.installed) ## The same in Kubernetes
 	REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) KUBERNETES=$(CURDIR)/build/kubernetes \
-		$(BIN)/python -m pytest tests/interop/test_kubernetes.py tests/interop/test_deployments.py
+		$(BIN)/python -m pytest tests/interop/test_kubernetes.py tests/interop/test_deployments.py \
+		tests/interop/test_exports.py
 
 build/kubernetes/.built-$(KUBERNETES_VERSION): tests/interop/build-kubernetes.sh
 	tests/interop/build-kubernetes.sh $(KUBERNETES_VERSION) build/kubernetes
