@@ -751,6 +751,20 @@ def test_expert_layers_with_the_real_sdk(ask: Callable[[str, dict[str, Any]], di
     assert ask("open", {**asked, "model": QWEN, "attention_dp_size": 2})["experts"] is False
 
 
+@pytest.mark.skipif(not hasattr(yaml, "CSafeLoader"), reason="PyYAML without libyaml")
+def test_yaml_of_the_sdk_is_read_by_libyaml() -> None:
+    """What it reads is the same, and others read as before, also after an error."""
+    slow, used = yaml.safe_load, []
+    text = "a: [1, 2.5, ~, yes, 2026-11-24]\nb: &x {c: d}\ne: *x\n"
+    with aic._quick_yaml():
+        used.append(yaml.safe_load is slow)
+        assert yaml.safe_load(text) == slow(text)
+    with pytest.raises(yaml.YAMLError), aic._quick_yaml():
+        yaml.safe_load("[")
+    assert used == [False]
+    assert yaml.safe_load is slow
+
+
 @with_sdk_0_10
 def test_predictions_of_release_0_10(ask: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
     for model, changes, question, ms in PREDICTIONS:

@@ -87,8 +87,20 @@ RECOMMENDATIONS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
             "optimization": {"target": "goodput_per_gpu", "hardware": "h200_sxm", "strict_sla": True,
                              "constraints": {"max_candidate_gpus": 2}},
         },
-        {"objectives": ["goodput_rps_per_gpu"], "sla": {"mean_ttft_ms": 800, "mean_itl_ms": 30}},
+        {"objectives": ["goodput_rps_per_gpu"], "sla": {"mean_ttft_ms": 800, "mean_tpot_ms": 30}},
         3,
+    ),
+    "user guide: the fewest GPUs": (
+        {
+            "traffic": {**RATE, "stop": {"requests": 12}},
+            "engine": {**QWEN, "mode": "aggregated",
+                       "workers": {"aggregated": {"parallelism": {"replicas": {"choices": [1, 2]}}, **POLYNOMIAL}}},
+            "evaluation": {"sla": {"ttft_ms": 800, "itl_ms": 30}},
+            "optimization": {"target": "min_gpus", "constraints": {"min_goodput_rps": 2}},
+        },
+        {"objectives": ["gpus", "goodput_request_throughput_rps"], "where": ["gpus <= 32"],
+         "sla": {"mean_ttft_ms": 800, "mean_tpot_ms": 30, "goodput_request_throughput_rps": {"min": 2}}},
+        2,
     ),
     "sweep reference: a range of rates, and routers": (
         {
@@ -122,7 +134,8 @@ def test_recommendations_become_sweeps(tmp_path: Path, name: str) -> None:
     [
         ("engine.mode", None, "engine.mode: got both, want aggregated or disaggregated"),
         ("engine.mode", {"choices": ["aggregated", "disaggregated"]}, "engine.mode: got both"),
-        ("optimization.constraints", {}, "max_candidate_gpus: got nothing, want it to enumerate parallelism"),
+        ("optimization.constraints", {"min_goodput_rps": 3}, "min_goodput_rps: want it left out but with target min"),
+        ("optimization.target", "min_gpus", "evaluation.sla: got nothing, want bounds with target min_gpus"),
         ("optimization.hardware", None, "optimization.hardware: got nothing, want it with engine.hardware auto"),
         ("optimization.target", "cost", 'optimization.target: got "cost", want throughput or'),
         ("optimization.strict", True, "optimization.strict: unknown, did you mean optimization.strict_sla"),

@@ -49,6 +49,11 @@ def asked(trace: Path, **given: Any) -> Any:
         ("fewest_gpus", {"engine": "both", "gpus": 3}),
         ("cost", {"gpus": 3}),
         ("goodput", {"gpus": 3, "sla": "p90_ttft_ms<=150, p90_itl_ms<=20"}),
+        # Clients that wait for their answers: runs stop once too much is late.
+        ("fewest_gpus", {"run": {"replay_concurrency": 24}}),
+        ("fewest_gpus", {"run": {"replay_concurrency": 24}, "sla": "p75_e2e_latency_ms<=3000, mean_itl_ms<=40"}),
+        ("fewest_gpus", {"run": {"replay_concurrency": 24}, "sla": "mean_e2e_latency_ms<=3000"}),
+        ("cost", {"gpus": 3, "run": {"replay_concurrency": 24}}),
     ],
 )
 def test_the_answer_is_that_of_exhaustive_search(
@@ -69,6 +74,21 @@ def test_the_answer_is_that_of_exhaustive_search(
     again = search.Runner(question, tmp_path / "a.sqlite", {}, None)
     assert search.find(again, valid).best == found.best
     assert again.simulated == 0  # all is kept
+
+
+def test_runs_stop_once_too_much_is_late(trace: Path, tmp_path: Path) -> None:
+    """The nearest one with fewer GPUs is run to the end nevertheless."""
+    question = asked(trace, run={"replay_concurrency": 24})
+    valid = candidates.enumerate_all(question)
+    found = search.find(search.Runner(question, tmp_path / "a.sqlite", {}, None), valid)
+    assert found.best is not None
+    gpus = {candidate.name: candidate.gpus for candidate in valid}
+    assert gpus[found.best] > 1
+    assert found.reached
+    assert all(0 < part < 1 for part in found.reached.values())
+    reasons = [found.out[name][1] for name in found.reached if name in found.out]
+    assert all("and" in reason and "may be" in reason and "% of the requests" in reason for reason in reasons)
+    assert any(gpus[name] < gpus[found.best] for name in found.whole)
 
 
 def test_all_of_one_size_are_ruled_out_early(trace: Path, tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ type Config struct {
 	// Its engines have to be Destinations.
 	Imports bool
 	// LimitMs is when the run ends at the latest: no pass starts later. +Inf for no limit.
-	LimitMs  float64
+	LimitMs float64
+	// Enough reports at each instant whether the run ends with it; nil for never.
+	Enough   func() bool
 	World    World
 	Recorder Recorder
 	// Watcher sees what every pass brings as it ends, so that no worker coasts; nil if nothing watches.
@@ -159,6 +161,9 @@ func (f *Fleet) Run() error {
 			f.finish(false)
 			return f.ended()
 		}
+		if f.Enough != nil && f.Enough() {
+			return f.endHere()
+		}
 		next, pending := f.nextEventMs()
 		planned, due := f.sooner(next, pending)
 		switch {
@@ -182,6 +187,14 @@ func (f *Fleet) Run() error {
 			f.advance(planned)
 		}
 	}
+}
+
+// endHere ends the run at this instant. Passes that have started keep their tokens.
+func (f *Fleet) endHere() error {
+	f.haltAll()
+	f.LimitMs = f.nowMs
+	f.finish(true)
+	return f.tellKeepers()
 }
 
 // ended shows routers and the planner the end of the run, if they want to see that.

@@ -180,7 +180,7 @@ func (r *run) simulate() (ended, error) {
 func (r *run) config() replay.Config {
 	r.askRouters()
 	cfg := withWorkers(replay.Config{
-		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
+		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs, Late: r.late,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
 		NoRows: !r.rows && r.faults == nil && !r.workload.Tenants, Faults: r.faults, SLA: r.sla,
 		Attribution: r.attribution, Seed: r.startUpSeed(),
@@ -269,7 +269,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	if err := r.monitor.enter(reporting); err != nil {
 		return nil, err
 	}
-	summary := e.Collector.Summarise(r.resources(e), r.sla)
+	summary := append(e.Collector.Summarise(r.resources(e), r.sla), lateCounts(r.late, e.Collector.Late())...)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
 	result := &Result{summary: summary, warnings: warnings, saved: r.saved, files: r.files, origin: r.origin,
 		scaling: e.Scaling, meetings: e.Meetings}

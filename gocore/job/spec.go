@@ -27,6 +27,7 @@ type Spec struct {
 	speedup     float64                // divides the gaps between arrivals
 
 	maxSimTimeMs float64 // +Inf for no limit
+	late         []report.LateLimit
 	rows         bool    // whether it keeps one row per request
 	attribution  bool    // whether it divides latencies among their parts
 	kvEventLagMs float64 // how late the router learns of caches
@@ -96,6 +97,9 @@ func Parse(config string) (*Spec, error) {
 		return nil, err
 	}
 	if s.faults, err = parseFaults(o, s.deployment); err != nil {
+		return nil, err
+	}
+	if s.late, err = parseLate(o); err != nil {
 		return nil, err
 	}
 	if s.journal, err = parseJournal(o); err != nil {

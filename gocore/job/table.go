@@ -538,6 +538,15 @@ var options = slices.Concat([]option{
 		help:  "stop at this simulated time",
 	},
 	{
+		Field:   strictjson.Field{Name: stopWhenLate, Type: strictjson.Text{NonEmpty: true}},
+		group:   runGroup,
+		metavar: "LIMITS",
+		help:    "stop once more than N values are over a limit: ttft_ms>2000:N,itl_ms>50:N; also tpot_ms, e2e_ms",
+		doc: "Stop once more than so many values are over one of these limits: ``\"ttft_ms>2000:24,itl_ms>50:900\"``; " +
+			"also ``tpot_ms`` and ``e2e_ms``. The report says how many are over each, at the least: ``late_ttft_ms`` " +
+			"and so on count requests that are over. So a run that cannot keep a service level ends early.",
+	},
+	{
 		Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}},
 		group: runGroup,
 		help:  "goodput: bound on the time to the first token",

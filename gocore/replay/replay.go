@@ -28,6 +28,8 @@ type Config struct {
 	// MaxSimTimeMs ends the run early: no pass starts later. +Inf for no limit. Passes that have started keep their
 	// tokens.
 	MaxSimTimeMs float64
+	// Late ends the run once more than so many values are over one of these limits. Only a run without faults has any.
+	Late []report.LateLimit
 	// Poll is called every few passes with the simulated time and the number of requests that are over since its last
 	// call. An error it returns ends the run and is passed on.
 	Poll func(nowMs float64, finished int) error
@@ -94,7 +96,7 @@ func Run(cfg Config) (Outcome, error) {
 		return r.through(r.inFleet, setups)
 	case cfg.Workers == 1:
 		return r.through(r.single, setups)
-	case r.independent(setups):
+	case len(cfg.Late) == 0 && r.independent(setups):
 		return cfg.runIndependently(r, setups)
 	}
 	return r.through(r.inFleet, setups)
@@ -126,6 +128,7 @@ func newRun(cfg Config) (*run, []engine.Setup) {
 
 // through runs one of the loops to its end.
 func (r *run) through(loop func([]engine.Setup) error, setups []engine.Setup) (Outcome, error) {
+	r.collector.CountLate(r.Late)
 	if err := loop(setups); err != nil {
 		return Outcome{}, err
 	}
@@ -190,7 +193,7 @@ func (r *run) attribute(first engineargs.Args) {
 	if r.Attribution {
 		delay := worker.RequestDelay(first)
 		delayMs := func(id engine.RequestID) float64 { return delay.Of(r.Request(id).PromptTokens) }
-		r.collector.Attribute(r.Workload.Len(), delayMs, !math.IsInf(r.MaxSimTimeMs, 1))
+		r.collector.Attribute(r.Workload.Len(), delayMs, !math.IsInf(r.MaxSimTimeMs, 1) || len(r.Late) > 0)
 	}
 }
 

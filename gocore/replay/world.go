@@ -40,6 +40,9 @@ func (r *run) fleetConfig(setups []engine.Setup) fleet.Config {
 		KVEventLagMs:    r.KVEventLagMs,
 		StopWhenStalled: r.stopWhenStalled,
 	}
+	if len(r.Late) > 0 {
+		c.Enough = r.collector.TooLate
+	}
 	if r.Await != nil {
 		c.Await = func(atMs float64) error {
 			return r.Await(atMs, func() error { return r.pollNow(r.fleet.NowMs()) })

@@ -35,6 +35,7 @@ type Collector struct {
 	longest int                // request, see Within
 	tokens  *tokenLog          // nil unless LogTokens was called
 	ranks   []int32            // by request, -1 before admission; nil unless KeepRanks was called
+	late    *lateness          // nil unless CountLate was called
 	// prefillRanks are those on the workers that compute prompts, if these are others.
 	prefillRanks []int32
 }
@@ -239,6 +240,7 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 		c.lost = append(c.lost, engine.Rejection{ID: id, Reason: reason})
 	}
 	c.finished++
+	c.late.ended(r)
 	if c.folds() && r.state != noRun { // it was rejected after it had emitted tokens
 		c.dropRuns(id)
 	}
@@ -361,6 +363,7 @@ func (c *Collector) single(t engine.TokenRun, ms float64) {
 	}
 	if t.Index > 0 {
 		c.gaps = append(c.gaps, gap(r.lastMs, ms))
+		c.late.gap(gap(r.lastMs, ms))
 		c.again = append(c.again, again{t.ID, r.lastMs})
 	}
 	c.tokens.single(t, r.worker, ms)
@@ -434,9 +437,11 @@ func (c *Collector) countRun(r *record, n placedRun) {
 	c.zeroGaps += int64(n.extra)
 	if n.index > 0 {
 		c.gaps = append(c.gaps, gap(r.lastMs, first))
+		c.late.gap(gap(r.lastMs, first))
 	}
 	r.lastMs = last
 	line.count(n.run)
+	c.late.gaps(line, n.run)
 	c.endRun(n)
 }
 

@@ -8,6 +8,7 @@ process and are shared by its runs.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import json
@@ -15,7 +16,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from dynamo._core import aic_cache, spelling
@@ -206,7 +207,8 @@ class Session:
         """Its predictions. Loads the SDK at first use, and raises Refusal if that fails."""
         if self._predictor is None:
             _sdk()
-            database, _ = _database(self.asked, version_given=True)
+            with _quick_yaml():
+                database, _ = _database(self.asked, version_given=True)
             self._predictor = _predictor(self.asked, database)
         return self._predictor
 
@@ -262,7 +264,8 @@ def _open(asked: dict[str, Any]) -> dict[str, Any]:
 def _load(asked: Mapping[str, Any], version_given: bool) -> Session:
     """The session that a question asks for, with the SDK."""
     _sdk()
-    database, version = _database(asked, version_given)
+    with _quick_yaml():
+        database, version = _database(asked, version_given)
     resolved = {**asked, "version": version, "model": known_as(asked["model"], known_models())}
     known = next((session for session in _sessions if session.asked == resolved), None)
     if known is not None:
@@ -510,7 +513,8 @@ def known_models() -> Sequence[str]:
 def supported() -> Mapping[str, Mapping[str, Sequence[str]]]:
     """The versions that the SDK has measured, by system and engine. Raises Refusal without the SDK."""
     _sdk()
-    databases = _databases()
+    with _quick_yaml():
+        databases = _databases()
     return {
         system: {engine: sorted(versions, key=_age) for engine, versions in sorted(engines.items()) if versions}
         for system, engines in sorted(databases.items())
@@ -660,6 +664,34 @@ def _sdk() -> None:
         raise Refusal(f"aic_backend: the AIC SDK cannot be loaded: {_reason(error)}") from error
     except Exception as error:
         raise Refusal(f"aic_backend: the AIC SDK cannot be loaded: {_reason(error)}") from error
+
+
+@contextlib.contextmanager
+def _quick_yaml() -> Iterator[None]:
+    """Has YAML read by libyaml meanwhile, where PyYAML was built with it.
+
+    The SDK reads hundreds of files for its list of versions. PyYAML's parser in Python, which it takes, needs ten times
+    as long for the same content.
+    """
+    yaml = _yaml()
+    loader = getattr(yaml, "CSafeLoader", None)
+    if loader is None:
+        yield
+        return
+    slow = yaml.safe_load
+    yaml.safe_load = lambda stream: yaml.load(stream, Loader=loader)
+    try:
+        yield
+    finally:
+        yaml.safe_load = slow
+
+
+def _yaml() -> Any:
+    """PyYAML, which the SDK needs; None where it does without."""
+    try:
+        return importlib.import_module("yaml")
+    except ImportError:
+        return None
 
 
 def _module(name: str) -> Any:

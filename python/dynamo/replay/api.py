@@ -151,6 +151,7 @@ def run_trace_replay(
     arrival_speedup_ratio: float | None = None,
     seed: int | None = None,
     max_sim_time_ms: float | None = None,
+    stop_when_late: str | None = None,
     sla_ttft_ms: float | None = None,
     sla_tpot_ms: float | None = None,
     sla_itl_ms: float | None = None,
@@ -264,6 +265,10 @@ def run_trace_replay(
         seed: Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds
             give equal runs; 0 if not given.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
+        stop_when_late: Stop once more than so many values are over one of these limits:
+            ``"ttft_ms>2000:24,itl_ms>50:900"``; also ``tpot_ms`` and ``e2e_ms``. The report says how many are over
+            each, at the least: ``late_ttft_ms`` and so on count requests that are over. So a run that cannot keep a
+            service level ends early.
         sla_ttft_ms: Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report:
             requests that meet all of them.
         sla_tpot_ms: Bound on the time per output token, the mean gap between a request's tokens, in milliseconds.
@@ -360,6 +365,7 @@ def run_trace_replay(
         arrival_speedup_ratio=arrival_speedup_ratio,
         seed=seed,
         max_sim_time_ms=max_sim_time_ms,
+        stop_when_late=stop_when_late,
         sla_ttft_ms=sla_ttft_ms,
         sla_tpot_ms=sla_tpot_ms,
         sla_itl_ms=sla_itl_ms,
@@ -437,6 +443,7 @@ def run_synthetic_trace_replay(
     arrival_speedup_ratio: float | None = None,
     seed: int | None = None,
     max_sim_time_ms: float | None = None,
+    stop_when_late: str | None = None,
     sla_ttft_ms: float | None = None,
     sla_tpot_ms: float | None = None,
     sla_itl_ms: float | None = None,
@@ -463,9 +470,9 @@ def run_synthetic_trace_replay(
     router_decisions_mode, router_policy_config, model, model_name, planner, autoscaler, planner_log, planner_config,
     planner_python, benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
     retry_refused_ms, router_rules, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
-    replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_tpot_ms, sla_itl_ms, sla_e2e_ms,
-    aic_perf_config, rows, capture_per_request, attribution, report_jsonl_path, timeline, timeline_window, timeseries,
-    timeseries_step, telemetry_options, html, save_trace and on_progress.
+    replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, stop_when_late, sla_ttft_ms, sla_tpot_ms,
+    sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, capture_per_request, attribution, report_jsonl_path, timeline,
+    timeline_window, timeseries, timeseries_step, telemetry_options, html, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -547,6 +554,7 @@ def run_synthetic_trace_replay(
         arrival_speedup_ratio=arrival_speedup_ratio,
         seed=seed,
         max_sim_time_ms=max_sim_time_ms,
+        stop_when_late=stop_when_late,
         sla_ttft_ms=sla_ttft_ms,
         sla_tpot_ms=sla_tpot_ms,
         sla_itl_ms=sla_itl_ms,

@@ -22,9 +22,13 @@ _TARGETS: Mapping[str, list[str]] = {
     "goodput_per_gpu": ["goodput_rps_per_gpu"],
     "ttft": ["mean_ttft_ms"],
     "e2e_latency": ["mean_e2e_latency_ms"],
+    "min_gpus": ["gpus", "goodput_request_throughput_rps"],
     "pareto": ["output_tok_s_per_gpu", "mean_output_token_throughput_per_user"],
 }
-_BOUNDS = {"ttft_ms": "mean_ttft_ms", "itl_ms": "mean_itl_ms", "e2e_ms": "mean_e2e_latency_ms"}
+_MOST_GPUS = 32
+"""How many GPUs a candidate may have if the file does not say it."""
+# The bound on the ITL is one on the mean time per output token there.
+_BOUNDS = {"ttft_ms": "mean_ttft_ms", "itl_ms": "mean_tpot_ms", "e2e_ms": "mean_e2e_latency_ms"}
 _HOLDERS = {
     "extra_engine_args": "engine",
     "prefill_engine_args": "prefill",
@@ -47,7 +51,7 @@ class Search:
         target = optimization.word("target", tuple(_TARGETS), "throughput")
         strict = values.flag("optimization.strict_sla", optimization.take("strict_sla", False))
         limits = optimization.within("constraints")
-        self._most = limits.count("max_candidate_gpus")
+        self._most = limits.count("max_candidate_gpus", _MOST_GPUS)
         fewest = limits.count("min_candidate_gpus")
         self._defaults(found, optimization.take("hardware"))
         knobs = dict(self._domains(found))
@@ -58,12 +62,8 @@ class Search:
             knob, changed = _knob(path, choices, found)
             self.spec["search"].update(knob)
             _without(base.run, changed)
-        bounds = [f"gpus <= {self._most}"] if self._most else []
-        if bounds or fewest:
-            self.spec["where"] = bounds + ([f"gpus >= {fewest}"] if fewest else [])
-        if strict:
-            sla = (found.get("evaluation") or {}).get("sla") or {}
-            self.spec["sla"] = {_BOUNDS[name]: bound for name, bound in sla.items() if bound is not None}
+        self.spec["where"] = [f"gpus <= {self._most}"] + ([f"gpus >= {fewest}"] if fewest else [])
+        self._bounds(found, target, strict, limits.number("min_goodput_rps"))
         self.spec["objectives"] = _TARGETS[target]
         if (timeout := optimizer.number("candidate_timeout_seconds")) is not None:
             self.spec["timeout_s"] = timeout
@@ -76,6 +76,21 @@ class Search:
             raise ValueError("engine: no domain to search, want choices, a range or a preset, or aisimulate predict")
         for section in (limits, optimization, optimizer):
             section.close()
+
+    def _bounds(self, content: Mapping[str, Any], target: str, strict: bool, goodput_rps: float | None) -> None:
+        """Adds the service level that a candidate has to keep: min_gpus cannot do without."""
+        sizes = target == "min_gpus"
+        if goodput_rps is not None and not sizes:
+            raise ValueError("optimization.constraints.min_goodput_rps: want it left out but with target min_gpus")
+        if not strict and not sizes:
+            return
+        sla = (content.get("evaluation") or {}).get("sla") or {}
+        bounds: dict[str, Any] = {_BOUNDS[name]: bound for name, bound in sla.items() if bound is not None}
+        if sizes and not bounds:
+            raise ValueError("evaluation.sla: got nothing, want bounds with target min_gpus")
+        if goodput_rps is not None:
+            bounds["goodput_request_throughput_rps"] = {"min": goodput_rps}
+        self.spec["sla"] = bounds
 
     def _defaults(self, content: dict[str, Any], hardware: Any) -> None:
         """Makes explicit what a recommendation searches if its file says nothing."""
@@ -115,10 +130,6 @@ class Search:
             return given
         if isinstance(given, Mapping) and given.get("preset", "default") != "default":
             raise ValueError(f"{name}.preset: got {values.show(given['preset'])}, want default or a list of mappings")
-        if self._most is None:
-            raise ValueError(
-                "optimization.constraints.max_candidate_gpus: got nothing, want it to enumerate parallelism"
-            )
         self.notes.append(
             f"{name}: tensor of 1, 2, 4 and 8, and replicas, within {self._most} GPUs; experts are not split"
         )

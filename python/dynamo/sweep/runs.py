@@ -16,8 +16,10 @@ from dynamo.sweep.admission import Admission
 from dynamo.sweep.executors import Executor
 from dynamo.sweep.processes import CRASH
 from dynamo.sweep.simulate import MEMORY, Stopped, Traces, timed_out
-from dynamo.sweep.store import FAILED, TIMED_OUT, Run, Store
+from dynamo.sweep.store import FAILED, OK, TIMED_OUT, Run, Store
 
+# The key of a run that ends early if too much is late.
+_LIMITS = "stop_when_late"
 # How long a run that another thread or process carries out is left alone before its result is looked for again.
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.005, 0.25
 
@@ -115,12 +117,26 @@ class Runs:
                 self.carried_out += 1
             if _is_final(result):
                 self._store.put(run.key, result)
+                self._keep_whole(run, result)
             else:
                 self._store.release(run.key)
             return result
         except BaseException:
             self._store.release(run.key)
             raise
+
+    def _keep_whole(self, run: Prepared, result: Run) -> None:
+        """Keeps a run that no limit on what is late has stopped as the one without such limits, too: it is the same."""
+        limits = run.arguments.get(_LIMITS)
+        if limits is None or result.status != OK:
+            return
+        report = result.figures()
+        for limit in limits.split(","):
+            name, most = limit.partition(">")[0].strip(), int(limit.rpartition(":")[2])
+            if report.pop(f"late_{name}") > most:
+                return
+        whole = self.prepare({name: value for name, value in run.arguments.items() if name != _LIMITS})
+        self._store.put(whole.key, result._replace(report=json.dumps(report)))
 
     def _admitted(self, run: Prepared, ends: float | None, *, alone: bool) -> Run:
         needed = int(run.facts["needed_bytes"])

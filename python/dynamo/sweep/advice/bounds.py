@@ -94,6 +94,41 @@ def of_beginning(
     return ""
 
 
+class LateLimit(NamedTuple):
+    """How many latencies of a kind may be over a limit in a run that keeps a bound."""
+
+    bound: Bound
+    kind: str
+    """As the option ``stop_when_late`` of a run names it."""
+    limit_ms: float
+    most: int
+
+
+_STOPPED = {"ttft_ms": "ttft_ms", "itl_ms": "itl_ms", "tpot_ms": "tpot_ms", "e2e_latency_ms": "e2e_ms"}
+
+
+def late_limits(bounds: Sequence[Bound], whole: Figures, margin: float) -> list[LateLimit]:
+    """What ends a run that misses a bound, the first one of each kind, by the counts of a whole run."""
+    found: dict[str, LateLimit] = {}
+    for bound in bounds:
+        match = _NAME.fullmatch(latencies.recorded(bound.figure))
+        if match is None or not bound.at_most or match[1] in ("mean", "min"):
+            continue
+        kind, total = _STOPPED[match[2]], whole.get(f"count_{match[2]}")
+        if total and kind not in found:
+            found[kind] = LateLimit(bound, kind, bound.limit * (1 + margin), int(allowed(match[1], total)))
+    return list(found.values())
+
+
+def stopped(limits: Sequence[LateLimit], figures: Figures) -> str:
+    """Why a run with these limits was stopped, "" if it went on to the end."""
+    for limit in limits:
+        if (late := int(figures.get(f"late_{limit.kind}", 0))) > limit.most:
+            over = "it" if limit.limit_ms == limit.bound.limit else f"{limit.limit_ms:g}"
+            return f"{limit.bound}: at least {late:,} are over {over}, and {limit.most:,} may be"
+    return ""
+
+
 def _is_final(kind: str) -> bool:
     """Whether a value stays as it is once it is there: first tokens and gaps do, means of a request only at its end."""
     return kind in ("ttft_ms", "itl_ms")

@@ -49,6 +49,8 @@ class Found:
     best: str | None = None
     runs: int = 0
     """Runs that had to be simulated; others were known."""
+    reached: dict[str, float] = field(default_factory=dict)
+    """Of those whose runs were stopped for a bound, the part of all requests that were over by then."""
     exact: set[str] = field(default_factory=set)
     """Those of ``whole`` whose durations are predictions of all their shapes, not of a grid."""
 
@@ -164,20 +166,89 @@ def _search(runner: Runner, candidates: Sequence[Candidate], found: Found, confi
     if arrivals and confirms:  # a repeated search with other durations finds the same without this proof
         left = _keeps_up(runner, left, reference, found)
     by_name = {candidate.name: candidate for candidate in left}
-    best = _best(runner, by_name, [name for name in found.whole if name in by_name], found, None, confirms)
+    best = None
+    if question.objective not in (FEWEST_GPUS, COST):  # a first best one rules others out
+        best = _best(runner, by_name, [name for name in found.whole if name in by_name], found, None, confirms)
     for group in _groups(question, left):
+        known = [
+            candidate.name for candidate in group if candidate.name in found.whole and candidate.name not in found.exact
+        ]
         todo = [candidate for candidate in group if candidate.name not in found.whole]
         if best is not None and (reason := _beaten(question, group[0], best, whole)):
             for candidate in todo:
                 found.out[candidate.name] = ("beaten", reason)
             continue
-        # A shorter one proves next to nothing without requests that are known to wait.
-        for part in BEGINNINGS if arrivals or question.objective not in (FEWEST_GPUS, COST) else BEGINNINGS[-1:]:
-            if len(todo) >= _WORTH_BEGINNING:
-                todo = _after(runner, todo, part, whole, arrivals, best, found)
+        todo = _promising(runner, todo, whole, arrivals, best, found, confirms)
         points = _unless_refused(runner, todo, {}, found)
         found.whole |= points
-        best = _best(runner, by_name, list(points), found, best, confirms)
+        best = _best(runner, by_name, [*known, *points], found, best, confirms)
+    if confirms:
+        _run_nearest(runner, left, found, best)
+
+
+def _run_nearest(runner: Runner, candidates: Sequence[Candidate], found: Found, best: tuple[float, ...] | None) -> None:
+    """Runs to the end what was stopped last of those with fewer GPUs than the best, to say by how much it misses."""
+    fewer = [
+        candidate
+        for candidate in candidates
+        if candidate.name in found.reached
+        and (best is None or runner.question.objective != FEWEST_GPUS or candidate.gpus < best[0])
+    ]
+    if not fewer:
+        return
+    nearest = max(fewer, key=lambda candidate: found.reached[candidate.name])
+    if points := _unless_refused(runner, [nearest], {}, found):
+        found.whole |= points
+        del found.out[nearest.name]
+
+
+def _promising(
+    runner: Runner,
+    candidates: list[Candidate],
+    whole: Mapping[str, float],
+    arrivals: Sequence[float],
+    best: tuple[float, ...] | None,
+    found: Found,
+    confirms: bool,
+) -> list[Candidate]:
+    """The candidates that may still be the answer after as much of their runs as shows that."""
+    question = runner.question
+    parts: Sequence[float] = BEGINNINGS
+    if not arrivals and question.objective in (FEWEST_GPUS, COST):
+        margin = runner.margin if confirms else 0.0  # without another look at finalists, figures count as they are
+        if limits := bounds.late_limits(question.bounds, whole, margin):
+            return _in_time(runner, candidates, limits, whole, found)
+        parts = BEGINNINGS[-1:]  # a shorter one proves next to nothing without requests that are known to wait
+    for part in parts:
+        if len(candidates) >= _WORTH_BEGINNING:
+            candidates = _after(runner, candidates, part, whole, arrivals, best, found)
+    return candidates
+
+
+def _in_time(
+    runner: Runner,
+    candidates: list[Candidate],
+    limits: Sequence[bounds.LateLimit],
+    whole: Mapping[str, float],
+    found: Found,
+) -> list[Candidate]:
+    """The candidates whose runs go on to the end if they stop once too many latencies are over a bound."""
+    if len(candidates) < _WORTH_BEGINNING:
+        return candidates
+    stop = ",".join(f"{limit.kind}>{limit.limit_ms!r}:{limit.most}" for limit in limits)
+    points = _unless_refused(runner, candidates, {"stop_when_late": stop}, found)
+    left = []
+    for candidate in candidates if points else ():
+        point = points[candidate.name]
+        if not point["figures"]:
+            found.out[candidate.name] = (point["status"], point["reason"])
+        elif reason := bounds.stopped(limits, point["figures"]):
+            found.reached[candidate.name] = point["figures"]["finished_requests"] / whole["num_requests"]
+            reached = f"{100 * found.reached[candidate.name]:.3g} % of the requests"
+            found.out[candidate.name] = ("beginning", f"{reason} ({reached})")
+        else:
+            left.append(candidate)
+    return left
 
 
 def _best(

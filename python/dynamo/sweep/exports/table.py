@@ -303,6 +303,7 @@ RUN: Mapping[str, Row] = {
     "seed": _assumed("draws of the simulation"),
     "max_sim_time_ms": _assumed("how long the traffic lasts"),
     "max_sim_time_seconds": _assumed("how long the traffic lasts"),
+    "stop_when_late": _assumed("how long the traffic lasts"),
     **dict.fromkeys(("sla_ttft_ms", "sla_tpot_ms", "sla_itl_ms", "sla_e2e_ms"), _assumed("bounds of goodput")),
     "aic_perf_config": _files("`--aic-...` flags of Dynamo's frontend, with `router_prefill_load_model` aic"),
     **dict.fromkeys(

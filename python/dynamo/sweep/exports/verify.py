@@ -17,7 +17,8 @@ PREDICTIONS = "verify.json"
 _SCHEMA = 1
 # What is said about traffic and its service level, which a benchmark replaces; faults, which it does not have.
 _TRAFFIC = {name for name, row in RUN.items() if row.text in ("the traffic", "bounds of goodput")} | {
-    *("faults", "fault_rate", "max_sim_time_ms", "max_sim_time_seconds", "seed", "gpu_hour_price", "planner_log")
+    *("faults", "fault_rate", "max_sim_time_ms", "max_sim_time_seconds", "stop_when_late", "seed", "gpu_hour_price"),
+    "planner_log",
 }
 _ALONE, _FEWEST, _MOST = 16, 50, 1000
 _SECONDS = 120
