@@ -106,9 +106,9 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 	return r, nil
 }
 
-// find returns the answers of the longest prompt with which a text begins, nil for none. Of the prompts that are not greater than the
-// text, those that it begins with share more with it the greater they are; the search goes down from the greatest to
-// what the two have in common.
+// find returns the answers of the longest prompt with which a text begins, nil for none. Of the prompts that are not
+// greater than the text, those that it begins with share more with it the greater they are; the search goes down from
+// the greatest to what the two have in common.
 func (r *Recording) find(said string) *series {
 	for text := said; ; {
 		i := sort.SearchStrings(r.prompts, text)

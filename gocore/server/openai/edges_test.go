@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestMethods: a refused method learns which ones are allowed, as HTTP wants it.
@@ -255,5 +256,31 @@ func TestHalfClosed(t *testing.T) {
 	}
 	if page := get(t, url+"/metrics").text; !strings.Contains(page, `dynosim_http_errors_total{status="499"} 1`) {
 		t.Error("metrics do not count the client as gone")
+	}
+}
+
+// TestSlowTokens: the time that a client may take to read is counted while something is to be read, not between tokens.
+func TestSlowTokens(t *testing.T) {
+	_, url := start(t, `{"block_size":16,"num_gpu_blocks":4096,"speedup_ratio":1000,"decode_speedup_ratio":0.00001}`,
+		func(c *Config) { c.WriteTimeout = 50 * time.Millisecond })
+	for _, version := range []int{1, 2} {
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		transport.Protocols.SetHTTP1(version == 1)
+		transport.Protocols.SetUnencryptedHTTP2(version == 2)
+		defer transport.CloseIdleConnections()
+		client := http.Client{Transport: transport}
+		r, err := client.Post(url+completionsPath, "", strings.NewReader(`{"prompt":"x","max_tokens":3,"stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		text, err := io.ReadAll(r.Body)
+		_ = r.Body.Close()
+		if err != nil || r.ProtoMajor != version || !strings.HasSuffix(string(text), "[DONE]\n\n") {
+			t.Errorf("HTTP/%d: got %v after %v: %s", r.ProtoMajor, err, time.Since(begun), text)
+		}
+		if took := time.Since(begun); took < 100*time.Millisecond {
+			t.Errorf("tokens came within %v, which shows nothing", took)
+		}
 	}
 }

@@ -20,11 +20,27 @@ type eventStream struct {
 	g       *generation
 	buffer  []byte
 	begun   bool
-	read    time.Time // when the client's time to read was last extended
+	read    time.Time // when the client's time to read was last extended; zero while it has all time
+	lifts   bool      // the limit is lifted after each part
 }
 
 func newEventStream(w http.ResponseWriter, g *generation) *eventStream {
-	return &eventStream{w: w, control: http.NewResponseController(w), g: g}
+	return &eventStream{w: w, control: http.NewResponseController(w), g: g, lifts: !overHTTP1(w)}
+}
+
+// overHTTP1 reports whether an answer goes over HTTP/1, where only what is written meets the limit. Over HTTP/2 a stream
+// is reset when its limit has come, also if all that there was has been read.
+func overHTTP1(w http.ResponseWriter) bool {
+	for {
+		if _, http1 := w.(http.Hijacker); http1 {
+			return true
+		}
+		inner, wraps := w.(interface{ Unwrap() http.ResponseWriter })
+		if !wraps {
+			return false
+		}
+		w = inner.Unwrap()
+	}
 }
 
 func (s *eventStream) part(c *choice, _, to int) {
@@ -38,7 +54,11 @@ func (s *eventStream) flush() error {
 	if err := s.write(); err != nil {
 		return err
 	}
-	return s.control.Flush()
+	if err := s.control.Flush(); err != nil || !s.lifts {
+		return err
+	}
+	s.read = time.Time{}
+	return s.control.SetWriteDeadline(time.Time{})
 }
 
 // write hands what has been taken to net/http, which may keep it until it is flushed or the answer ends.
