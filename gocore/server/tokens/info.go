@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Info is what clients are told of a tokenizer so that they can write prompts themselves: the members of
-// tokenizer_config.json, among them tokenizer_class, names of special tokens, and chat_template.
+// Info describes a tokenizer to clients that write prompts themselves: the members of tokenizer_config.json, among them
+// tokenizer_class, names of special tokens, and chat_template.
 type Info map[string]jsontext.Value
 
 // Members of Info.

@@ -33,7 +33,7 @@ type Tokenizer interface {
 	Size() int
 	// Name returns how the tokenizer calls a token.
 	Name(token uint32) string
-	// Info returns what clients are told of the tokenizer.
+	// Info describes the tokenizer to clients.
 	Info() (Info, error)
 	// Close ends helpers.
 	Close()
