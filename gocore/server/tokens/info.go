@@ -44,10 +44,13 @@ func (f *Folder) Info() (Info, error) {
 	i := Info{}
 	text, err := os.ReadFile(filepath.Join(f.folder, "tokenizer_config.json"))
 	if err == nil {
-		err = json.Unmarshal(text, &i)
+		err = json.Unmarshal(text, &i, jsontext.AllowDuplicateNames(true)) // as Python reads it
 	}
 	if err != nil && !os.IsNotExist(err) {
 		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+	}
+	if i == nil { // the file has null
+		i = Info{}
 	}
 	if _, known := i[classMember]; !known {
 		i.set(classMember, "PreTrainedTokenizerFast")

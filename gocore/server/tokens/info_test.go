@@ -12,6 +12,8 @@ import (
 func TestInfoOfAFolder(t *testing.T) {
 	for _, c := range []struct{ config, template, class, want string }{
 		{"", "", "PreTrainedTokenizerFast", ""},
+		{"null", "", "PreTrainedTokenizerFast", ""},
+		{`{"chat_template":"a","chat_template":"b"}`, "", "PreTrainedTokenizerFast", "b"},
 		{`{"tokenizer_class":"X","model_max_length":1e30,"chat_template":"a"}`, "", "X", "a"},
 		{`{"chat_template":[{"name":"tools","template":"a"},{"name":"default","template":"b"}]}`, "",
 			"PreTrainedTokenizerFast", "b"},
