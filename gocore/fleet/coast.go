@@ -44,35 +44,33 @@ type innerEnds []innerEnd
 
 func (h *innerEnds) add(e innerEnd) {
 	*h = append(*h, e)
-	all := *h
-	i := len(all) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if all[parent].atMs <= e.atMs {
-			break
-		}
-		all[i] = all[parent]
-		i = parent
-	}
-	all[i] = e
+	h.rise(e, len(*h)-1)
 }
 
-// sink moves the first one, whose time has become later, to its place.
+// sink moves the first one, whose time has become later, to its place. That is near the bottom as a rule, since workers
+// take turns: smaller ones move up all the way, and it rises from there.
 func (h innerEnds) sink() {
 	e, i := h[0], 0
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1].atMs < h[child].atMs {
-			child++
-		}
-		if h[child].atMs >= e.atMs {
-			break
+	for right := 2; right <= len(h); right = 2*i + 2 {
+		child := right - 1
+		if right < len(h) && h[right].atMs < h[child].atMs {
+			child = right
 		}
 		h[i] = h[child]
 		i = child
+	}
+	h.rise(e, i)
+}
+
+// rise puts an end at place i, or as far above as it belongs.
+func (h innerEnds) rise(e innerEnd, i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if h[parent].atMs <= e.atMs {
+			break
+		}
+		h[i] = h[parent]
+		i = parent
 	}
 	h[i] = e
 }

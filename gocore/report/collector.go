@@ -208,9 +208,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 
 // Coast records passes of a worker, ending at endsMs, in which each request of the emitting set emits a token.
 func (c *Collector) Coast(worker int, endsMs []float64) {
-	for _, endMs := range endsMs {
-		c.workers[worker].add(endMs)
-	}
+	c.workers[worker].addAll(endsMs)
 	c.foldGaps(worker)
 }
 

@@ -37,6 +37,15 @@ func (t *timeline) add(endMs float64) int {
 	return pass
 }
 
+// addAll records the ends of several passes.
+func (t *timeline) addAll(endsMs []float64) {
+	for t.extend(); len(endsMs) > 0; t.extend() {
+		n := copy(t.stretches[t.passes/stretchPasses].endsMs[t.passes%stretchPasses:], endsMs)
+		endsMs = endsMs[n:]
+		t.passes += n
+	}
+}
+
 // extend makes room for the next pass and the one after it.
 func (t *timeline) extend() {
 	for len(t.stretches) <= t.passes/stretchPasses {

@@ -49,6 +49,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestRanksOfLiveWorkers: own rules say that ranks of live workers do not wait for each other.
+func TestRanksOfLiveWorkers(t *testing.T) {
+	for arguments, warns := range map[string]bool{
+		`{\"scheduler\": \"vllm\", \"dp_size\": 4}`:                                true,
+		`{\"engine_type\": \"sglang\", \"scheduler\": \"sglang\", \"dp_size\": 2}`: true,
+		`{\"scheduler\": \"vllm\"}`:                                                false,
+		`{\"dp_size\": 4}`:                                                         false,
+	} {
+		s, err := Parse(`{"model_path": "m", "discovery_backend": "mem", "extra_engine_args": "` + arguments + `"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(s.warnings, "\n"), "does not wait for the others"); got != warns {
+			t.Errorf("%s: warns %t, want %t: %q", arguments, got, warns, s.warnings)
+		}
+	}
+}
+
 // TestKVEventLag: it is that of workers with KV events, and others say that they have none.
 func TestKVEventLag(t *testing.T) {
 	const common = `{"model_path": "m", "discovery_backend": "mem", "event_plane": "zmq", "kv_event_lag_ms": 1.5`

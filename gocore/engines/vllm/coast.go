@@ -107,7 +107,7 @@ func (s *Scheduler) Settle(passes int) {
 		s.interval.begin(s.running)
 		s.interval.end(true, false, false, s.waiting.Len() > 0)
 		t.context += t.size
-		if due, _ := t.days.Due(s.composed); due > 0 {
+		if !t.opensOnly(s.composed) {
 			t.serveDue(t.takeDue(s.composed), s.composed, nil) // none of them ends
 		}
 		s.delivered++

@@ -249,7 +249,7 @@ func (s *Scheduler) lose(r *sequence) {
 		s.release(r)
 		return
 	}
-	s.register(r, min(r.computed, r.tokens()-1))
+	s.registerLast(r)
 	s.pulls.lost = append(s.pulls.lost, lostBlocks{slices.Clone(r.registered), r.unregistered})
 	r.registered, r.unregistered = r.registered[:0], 0
 }

@@ -46,6 +46,7 @@ type sequence struct {
 
 	key          kvcache.Key // nothing can be shared without prefix caching
 	registered   []paged.Slot
+	unlisted     int // registered blocks after these, which the pool learns of when they are given back
 	unregistered int // blocks that it holds besides
 	tables       tables
 	hosted       *hosted // nil without a tier of host memory
@@ -107,24 +108,43 @@ func (r *sequence) inFlight() int { return r.scheduled - r.generated }
 func (r *sequence) ending() bool { return r.scheduled == r.maxOutput }
 
 // blocks returns the number of blocks that the request holds.
-func (r *sequence) blocks() int { return len(r.registered) + r.unregistered }
+func (r *sequence) blocks() int { return r.listed() + r.unregistered }
 
-// register registers the blocks that the first tokens tokens fill.
+// listed returns the number of blocks that are registered, or count as such.
+func (r *sequence) listed() int { return len(r.registered) + r.unlisted }
+
+// register registers the blocks that the first tokens tokens fill. Those that only this request can find need not be in
+// the pool while it holds them: in a large fleet each look-up there is a cache miss of the processor.
 func (s *Scheduler) register(r *sequence, tokens int) {
 	full := s.wholeBlocks(tokens)
-	if !s.args.PrefixCaching || full <= len(r.registered) {
+	from := r.listed()
+	if !s.args.PrefixCaching || full <= from {
 		return
 	}
-	if len(r.registered) < r.key.Shareable {
+	r.unregistered -= full - from
+	if from >= r.key.Shareable && s.secluded() {
+		r.unlisted += full - from
+		return
+	}
+	if from < r.key.Shareable {
 		s.headWaits = false // the head of the queue may find them
 	}
-	from := len(r.registered)
-	s.ids = r.key.AppendBlocks(s.ids[:0], from, full)
-	r.unregistered -= len(s.ids)
-	r.registered = s.pool.Register(r.registered, s.ids)
+	s.list(r, full)
 	if s.groups.Beside > 0 {
 		s.registerBeside(r, from, full)
 	}
+}
+
+// secluded reports whether nothing but the requests looks at the pool, and these only when they are admitted.
+func (s *Scheduler) secluded() bool {
+	return !s.observed && s.trace == nil && s.groups.Beside == 0 && s.offload == nil
+}
+
+// list registers the first full blocks of r in the pool.
+func (s *Scheduler) list(r *sequence, full int) {
+	s.ids = r.key.AppendBlocks(s.ids[:0], len(r.registered), full)
+	r.registered = s.pool.Register(r.registered, s.ids)
+	r.unlisted = 0
 }
 
 // take makes r hold the blocks of its first tokens tokens; false, and nothing has changed, if too few are free.
@@ -151,13 +171,19 @@ func (s *Scheduler) take(r *sequence, tokens int) bool {
 // release gives back all blocks of r. Of a request that decodes, all blocks are registered by then but the one that its
 // last token, which is not computed, would belong to.
 func (s *Scheduler) release(r *sequence) {
-	s.register(r, min(r.computed, r.tokens()-1))
+	s.registerLast(r)
 	s.pool.Release(r.registered, r.unregistered)
 	if s.groups.Beside > 0 {
 		s.releaseTables(r)
 	}
 	r.registered, r.unregistered = r.registered[:0], 0
 	s.headWaits = false
+}
+
+// registerLast registers all blocks of r that its tokens fill, before they are given back.
+func (s *Scheduler) registerLast(r *sequence) {
+	s.register(r, min(r.computed, r.tokens()-1))
+	s.list(r, r.listed())
 }
 
 // wholeBlocks returns tokens / block size, rounded down.

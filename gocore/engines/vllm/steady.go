@@ -3,7 +3,8 @@ package vllm
 import "dynosim/gocore/engines/internal/calendar"
 
 // steady is a shortcut for requests that merely decode. Each pass computes one token of such a request and delivers
-// one; only a pass in which it opens a block or gets its last token has to look at it.
+// one; only a pass in which it opens a block or gets its last token has to look at it. Blocks that no other request can
+// find are opened without a look, all of a pass at once (opensOnly).
 //
 //	batch             7     8     9    10    11    12
 //	looked at         A     -     C,A   -     -     B       A opens a block in batch 7 and gets its last token from batch 9
@@ -30,20 +31,37 @@ func (t *steady) serve(b *batch) bool {
 	if t.size == 0 {
 		return true
 	}
-	due := t.takeDue(b.number)
-	opening := 0
-	for _, r := range due {
-		opening += t.s.opensBlock(r)
-	}
-	if opening > t.s.pool.Free() {
-		t.clear()
-		return false
+	var due []*sequence
+	if !t.opensOnly(b.number) {
+		due = t.takeDue(b.number)
+		opening := 0
+		for _, r := range due {
+			opening += t.s.opensBlock(r)
+		}
+		if opening > t.s.pool.Free() {
+			t.clear()
+			return false
+		}
 	}
 	b.scheduled, b.computes = t.size, t.size
 	t.context += t.size
 	b.durations.context = t.context
 	b.ends = t.serveDue(due, b.number, b.ends)
 	b.steady = t.size
+	return true
+}
+
+// opensOnly takes the blocks that requests open in a batch, if there are enough and it has nothing else to do for these
+// requests, nor when it opens their next blocks: none of them is looked at. catchUp gives them their blocks.
+func (t *steady) opensOnly(batch int) bool {
+	opening, plain := t.days.Due(batch)
+	if opening == 0 {
+		return true
+	}
+	if t.s.oddBlocks || plain < t.s.blockSize || !t.s.secluded() || !t.s.pool.Take(opening) {
+		return false
+	}
+	t.days.Repeat(batch)
 	return true
 }
 
@@ -134,6 +152,10 @@ func (t *steady) catchUp(r *sequence, batch int) {
 	r.computed += served
 	r.scheduled += served
 	r.servedIn = batch
+	if opened := t.s.ceilBlocks(r.computed) - r.blocks(); opened > 0 { // see opensOnly
+		r.unregistered += opened
+		t.s.register(r, (r.blocks()-1)*t.s.blockSize)
+	}
 	t.deliver(r, t.s.delivered)
 }
 
@@ -215,5 +237,5 @@ func (s *Scheduler) opensBlock(r *sequence) int {
 
 // visible reports whether it matters outside r when its next block is registered.
 func (s *Scheduler) visible(r *sequence) bool {
-	return s.observed || len(r.registered) < r.key.Shareable
+	return s.observed || r.listed() < r.key.Shareable
 }
