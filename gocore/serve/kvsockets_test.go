@@ -51,17 +51,12 @@ func asked(t *testing.T, port int, path, body string) string {
 	}
 }
 
-// heard subscribes to the KV events at a port. The channel has the batches, and is there once the subscription has been
-// sent.
+// heard subscribes to the KV events at a port. The channel has the batches.
 func heard(t *testing.T, port int) <-chan eventstest.Batch {
 	t.Helper()
-	batches, connected := make(chan eventstest.Batch, 100), make(chan bool, 1)
-	sub := zmtp.Subscribe("127.0.0.1:"+strconv.Itoa(port), "", slog.New(slog.DiscardHandler), func() {
-		select {
-		case connected <- true:
-		default:
-		}
-	}, func(frames [][]byte) {
+	batches := make(chan eventstest.Batch, 10_000)
+	address, log := "127.0.0.1:"+strconv.Itoa(port), slog.New(slog.DiscardHandler)
+	sub := zmtp.Subscribe(address, "", log, func() {}, func(frames [][]byte) {
 		b, err := eventstest.Native(frames[2])
 		if err != nil {
 			t.Error(err)
@@ -69,8 +64,21 @@ func heard(t *testing.T, port int) <-chan eventstest.Batch {
 		batches <- b
 	})
 	t.Cleanup(sub.Close)
-	<-connected
 	return batches
+}
+
+// awaitEvents computes prompts on a server until the events of one come, so that no later ones are lost because the
+// server has not read the subscription yet. It ends with an empty cache, all events of which have been received.
+func awaitEvents(t *testing.T, port int, batches <-chan eventstest.Batch) {
+	t.Helper()
+	for probe := 0; len(batches) == 0; probe++ {
+		asked(t, port, "/v1/completions", fmt.Sprintf(`{"prompt": "%07d", "max_tokens": 1}`, probe))
+		time.Sleep(10 * time.Millisecond)
+	}
+	asked(t, port, "/reset_prefix_cache", "")
+	for !nextBatch(t, batches).Events[0].Removed {
+		continue
+	}
 }
 
 // nextBatch waits for a batch of events.
@@ -95,6 +103,9 @@ func TestRankPorts(t *testing.T) {
 		asked(t, first+rank, "/v1/completions", `{"prompt": "x", "max_tokens": 1}`) // both serve
 	}
 	hears := [2]<-chan eventstest.Batch{heard(t, first+2), heard(t, first+3)}
+	for rank, batches := range hears {
+		awaitEvents(t, first+rank, batches)
+	}
 	for rank := range 2 {
 		text := "ABCDEFGH" + strconv.Itoa(rank)
 		for !strings.Contains(asked(t, first+rank, "/v1/completions", `{"prompt": "`+text+`", "max_tokens": 1}`),
