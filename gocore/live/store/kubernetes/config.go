@@ -6,8 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+	"dynosim/gocore/live/store/kubernetes/apiserver"
 )
 
 // Config says which pod and container this process is, and where the API server is.
@@ -68,14 +67,11 @@ func (c *Config) name() string {
 	return c.Pod + "-" + c.Container
 }
 
-// server returns how to reach the API server.
-func (c *Config) server() (*rest.Config, error) {
-	rules := &clientcmd.ClientConfigLoadingRules{Precedence: c.Kubeconfig}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).
-		ClientConfig()
+// connect returns a client of the API server.
+func (c *Config) connect() (*apiserver.Client, error) {
+	client, err := apiserver.Open(c.Kubeconfig, requestTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: no API server: %w; run in a cluster, or set KUBECONFIG", err)
 	}
-	config.Timeout = requestTimeout
-	return config, nil
+	return client, nil
 }

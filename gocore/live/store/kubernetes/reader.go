@@ -2,17 +2,12 @@ package kubernetes
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-
+	"dynosim/gocore/live/store/kubernetes/apiserver"
 	"dynosim/gocore/protocol/discovery"
 )
 
@@ -22,7 +17,10 @@ type ReaderConfig struct {
 	containers bool   // readiness is that of containers
 }
 
-var endpointSlices = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+// endpointSlices are the kind of objects that tell which pods of a service are ready.
+func endpointSlices(namespace string) apiserver.Resource {
+	return apiserver.Resource{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices", Namespace: namespace}
+}
 
 // discoverable selects the slices, or the pods, that tell which workers are ready.
 const discoverable = "nvidia.com/dynamo-discovery-enabled=true"
@@ -40,8 +38,8 @@ func ReaderFromEnvironment(getenv func(string) string, podInfo string) (c Reader
 
 // Reader sees the records of all workers that are ready.
 type Reader struct {
-	workers, sources dynamic.ResourceInterface
-	containers       bool
+	client           *apiserver.Client
+	workers, sources apiserver.Resource
 
 	mu      sync.Mutex
 	read    time.Time
@@ -53,23 +51,15 @@ const freshness = 300 * time.Millisecond
 
 // OpenReader fails if the records cannot be read.
 func OpenReader(ctx context.Context, c ReaderConfig) (*Reader, error) {
-	server, err := c.config.server()
+	client, err := c.config.connect()
 	if err != nil {
 		return nil, err
 	}
-	client, err := dynamic.NewForConfig(server)
-	if err != nil {
-		return nil, fmt.Errorf("kubernetes: %w", err)
-	}
-	source := endpointSlices
+	sources := endpointSlices
 	if c.containers {
-		source = pods
+		sources = pods
 	}
-	r := &Reader{
-		workers:    client.Resource(metadata).Namespace(c.config.Namespace),
-		sources:    client.Resource(source).Namespace(c.config.Namespace),
-		containers: c.containers,
-	}
+	r := &Reader{client: client, workers: metadatas(c.config.Namespace), sources: sources(c.config.Namespace)}
 	return r, r.refresh(ctx)
 }
 
@@ -89,26 +79,19 @@ func (r *Reader) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 
 // refresh reads all records.
 func (r *Reader) refresh(ctx context.Context) error {
-	sources, err := r.sources.List(ctx, metav1.ListOptions{LabelSelector: discoverable})
-	if err != nil {
+	var sources struct{ Items []source }
+	if err := r.client.List(ctx, r.sources, apiserver.Selector{Labels: discoverable}, &sources); err != nil {
 		return fmt.Errorf("kubernetes: which workers are ready: %w; the role of this pod needs list for %s", err,
-			r.source())
+			r.sources)
 	}
-	resources, err := r.workers.List(ctx, metav1.ListOptions{})
-	if err != nil {
+	var found metadataList
+	if err := r.client.List(ctx, r.workers, apiserver.Selector{}, &found); err != nil {
 		return fmt.Errorf("kubernetes: %w", explain(err))
 	}
 	ready := readyNames(sources.Items)
-	items := slices.DeleteFunc(resources.Items, func(u unstructured.Unstructured) bool { return !ready[u.GetName()] })
+	items := slices.DeleteFunc(found.Items, func(m metadata) bool { return !ready[m.Metadata.Name] })
 	r.records, r.read = recordsOf(items), time.Now()
 	return nil
-}
-
-func (r *Reader) source() string {
-	if r.containers {
-		return pods.Resource
-	}
-	return endpointSlices.Resource + "." + endpointSlices.Group
 }
 
 // source is what tells of readiness: an EndpointSlice, or a Pod.
@@ -134,14 +117,9 @@ type source struct {
 
 // readyNames returns the names of the resources whose pods or containers are ready. A slice that does not say so means
 // no.
-func readyNames(items []unstructured.Unstructured) map[string]bool {
+func readyNames(items []source) map[string]bool {
 	ready := map[string]bool{}
-	for _, item := range items {
-		text, err := json.Marshal(item.Object)
-		var s source
-		if err != nil || json.Unmarshal(text, &s) != nil {
-			continue
-		}
+	for _, s := range items {
 		for _, e := range s.Endpoints {
 			if e.Conditions.Ready && e.Target.Name != "" {
 				ready[e.Target.Name] = true

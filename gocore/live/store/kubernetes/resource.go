@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-
 	"dynosim/gocore/guard"
+	"dynosim/gocore/live/store/kubernetes/apiserver"
 	"dynosim/gocore/protocol/discovery"
 )
 
@@ -27,10 +23,15 @@ const (
 	fieldManager   = "dynamo-worker"  // the name under which resources are written; all writers use the same
 )
 
-var (
-	metadata = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamoworkermetadatas"}
-	pods     = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-)
+// metadatas are the kind of objects that workers write.
+func metadatas(namespace string) apiserver.Resource {
+	return apiserver.Resource{Group: "nvidia.com", Version: "v1alpha1", Plural: "dynamoworkermetadatas",
+		Namespace: namespace}
+}
+
+func pods(namespace string) apiserver.Resource {
+	return apiserver.Resource{Version: "v1", Plural: "pods", Namespace: namespace}
+}
 
 // sections are where the records of a bucket are within the resource.
 var sections = map[discovery.Bucket]string{
@@ -43,7 +44,8 @@ var sections = map[discovery.Bucket]string{
 // Resource is the resource of this process. It is safe for concurrent use.
 type Resource struct {
 	config   Config
-	client   dynamic.ResourceInterface
+	client   *apiserver.Client
+	kind     apiserver.Resource
 	log      *slog.Logger
 	interval time.Duration
 
@@ -59,22 +61,18 @@ type Resource struct {
 
 // New finds the API server and checks the identity of this process.
 func New(ctx context.Context, c Config, log *slog.Logger) (*Resource, error) {
-	server, err := c.server()
+	client, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
-	client, err := dynamic.NewForConfig(server)
-	if err != nil {
-		return nil, fmt.Errorf("kubernetes: %w", err)
-	}
 	r := &Resource{
-		config: c, client: client.Resource(metadata).Namespace(c.Namespace), log: log, interval: checkInterval,
+		config: c, client: client, kind: metadatas(c.Namespace), log: log, interval: checkInterval,
 		records: map[discovery.Bucket]map[string]json.RawMessage{}, done: make(chan struct{}),
 	}
 	for bucket := range sections {
 		r.records[bucket] = map[string]json.RawMessage{}
 	}
-	if err := c.checkPod(ctx, client.Resource(pods).Namespace(c.Namespace), log); err != nil {
+	if err := c.checkPod(ctx, client, log); err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
 	// a pod outlives its containers: records that an earlier container has left would be taken for those of this one
@@ -90,19 +88,20 @@ func New(ctx context.Context, c Config, log *slog.Logger) (*Resource, error) {
 }
 
 // checkPod makes sure that the pod that is to own the resource exists: otherwise the cluster would delete it at once.
-func (c *Config) checkPod(ctx context.Context, client dynamic.ResourceInterface, log *slog.Logger) error {
-	pod, err := client.Get(ctx, c.Pod, metav1.GetOptions{})
+func (c *Config) checkPod(ctx context.Context, client *apiserver.Client, log *slog.Logger) error {
+	var pod struct{ Metadata struct{ UID string } }
+	err := client.Get(ctx, pods(c.Namespace), c.Pod, &pod)
 	switch {
-	case apierrors.IsForbidden(err):
+	case apiserver.HasCode(err, http.StatusForbidden):
 		log.Debug("this pod may not look itself up, so POD_UID is not checked", "cause", err)
 		return nil
-	case apierrors.IsNotFound(err):
+	case apiserver.HasCode(err, http.StatusNotFound):
 		return fmt.Errorf("POD_NAME: got %q, but there is no such pod in namespace %q", c.Pod, c.Namespace)
 	case err != nil:
 		return err
-	case string(pod.GetUID()) != c.UID:
+	case pod.Metadata.UID != c.UID:
 		return fmt.Errorf("POD_UID: got %q, but pod %s has %q: the identity is that of a former pod", c.UID, c.Pod,
-			pod.GetUID())
+			pod.Metadata.UID)
 	}
 	return nil
 }
@@ -123,7 +122,7 @@ func (r *Resource) document() []byte {
 		data[section] = r.records[bucket]
 	}
 	text, err := json.Marshal(map[string]any{
-		"apiVersion": metadata.Group + "/" + metadata.Version,
+		"apiVersion": r.kind.Group + "/" + r.kind.Version,
 		"kind":       "DynamoWorkerMetadata",
 		"metadata": map[string]any{
 			"name":            name,
@@ -139,11 +138,8 @@ func (r *Resource) document() []byte {
 
 // apply writes the resource.
 func (r *Resource) apply(ctx context.Context) error {
-	force := true
-	options := metav1.PatchOptions{FieldManager: fieldManager, Force: &force}
 	err := persist(ctx, func() error {
-		_, err := r.client.Patch(ctx, r.config.name(), types.ApplyPatchType, r.document(), options)
-		return err
+		return r.client.Apply(ctx, r.kind, r.config.name(), fieldManager, r.document())
 	})
 	if err == nil {
 		r.written = true
@@ -153,8 +149,8 @@ func (r *Resource) apply(ctx context.Context) error {
 
 // remove deletes the resource; one that does not exist is fine.
 func (r *Resource) remove(ctx context.Context) error {
-	err := persist(ctx, func() error { return r.client.Delete(ctx, r.config.name(), metav1.DeleteOptions{}) })
-	if err != nil && !apierrors.IsNotFound(err) {
+	err := persist(ctx, func() error { return r.client.Delete(ctx, r.kind, r.config.name()) })
+	if err != nil && !apiserver.HasCode(err, http.StatusNotFound) {
 		return explain(err)
 	}
 	r.written = false
@@ -177,22 +173,21 @@ func persist(ctx context.Context, do func() error) (err error) {
 
 // permanent reports whether a retry would get the same error.
 func permanent(err error) bool {
-	var status apierrors.APIStatus
+	var status *apiserver.StatusError
 	if !errors.As(err, &status) {
 		return false
 	}
-	code := status.Status().Code
+	code := status.Code
 	return code >= 400 && code < 500 && code != 408 && code != 409 && code != 429
 }
 
 // explain adds what to do about an error.
 func explain(err error) error {
 	switch {
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; the role of this pod needs list, create, patch and delete for %s", err,
-			metadata.GroupResource())
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%w; the cluster needs the custom resource %s of Dynamo", err, metadata.GroupResource())
+	case apiserver.HasCode(err, http.StatusForbidden):
+		return fmt.Errorf("%w; the role of this pod needs list, create, patch and delete for %s", err, metadatas(""))
+	case apiserver.HasCode(err, http.StatusNotFound):
+		return fmt.Errorf("%w; the cluster needs the custom resource %s of Dynamo", err, metadatas(""))
 	}
 	return err
 }
@@ -221,7 +216,8 @@ func (r *Resource) check() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	found, err := r.client.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + r.config.name()})
+	var found metadataList
+	err := r.client.List(ctx, r.kind, apiserver.Selector{Fields: "metadata.name=" + r.config.name()}, &found)
 	switch {
 	case err != nil:
 		r.log.Warn("kubernetes: the records of this process cannot be checked", "cause", err)
@@ -233,7 +229,7 @@ func (r *Resource) check() {
 			r.log.Warn("kubernetes: the records cannot be written", "cause", err)
 		}
 	default:
-		missing := r.missing(decode(found.Items[0].Object))
+		missing := r.missing(found.Items[0].records())
 		if missing && !r.alien {
 			r.log.Error("kubernetes: another process has the same identity and writes over the records of this one; "+
 				"only one of them is found. "+
@@ -256,19 +252,32 @@ func (r *Resource) missing(present map[discovery.Bucket]map[string]json.RawMessa
 	return false
 }
 
-// decode reads the records of a resource. What is null or of another shape has none.
-func decode(object map[string]any) map[discovery.Bucket]map[string]json.RawMessage {
+// metadataList are the resources of all processes.
+type metadataList struct {
+	Items []metadata `json:"items"`
+}
+
+// metadata is the resource of one process. What is null or of another shape has no records.
+type metadata struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec json.RawMessage `json:"spec"`
+}
+
+// records returns those in a resource.
+func (m *metadata) records() map[discovery.Bucket]map[string]json.RawMessage {
+	var spec struct {
+		Data map[string]json.RawMessage `json:"data"`
+	}
+	_ = json.Unmarshal(m.Spec, &spec)
 	records := map[discovery.Bucket]map[string]json.RawMessage{}
-	spec, _ := object["spec"].(map[string]any)
-	data, _ := spec["data"].(map[string]any)
 	for bucket, section := range sections {
-		records[bucket] = map[string]json.RawMessage{}
-		documents, _ := data[section].(map[string]any)
-		for key, document := range documents {
-			if text, err := json.Marshal(document); err == nil {
-				records[bucket][key] = text
-			}
+		documents := map[string]json.RawMessage{}
+		if json.Unmarshal(spec.Data[section], &documents) != nil || documents == nil {
+			documents = map[string]json.RawMessage{}
 		}
+		records[bucket] = documents
 	}
 	return records
 }

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"dynosim/gocore/live/store/kubernetes/apiserver"
 	"dynosim/gocore/protocol/discovery"
 )
 
@@ -84,18 +82,18 @@ func (s *store) Delete(bucket discovery.Bucket, key string) error {
 func (s *store) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	found, err := s.resource.client.List(ctx, metav1.ListOptions{})
-	if err != nil {
+	var found metadataList
+	if err := s.resource.client.List(ctx, s.resource.kind, apiserver.Selector{}, &found); err != nil {
 		return nil, fmt.Errorf("kubernetes: %s: %w", bucket, explain(err))
 	}
 	return recordsOf(found.Items)[bucket], nil
 }
 
 // recordsOf returns the records in resources, in the order of their keys.
-func recordsOf(resources []unstructured.Unstructured) map[discovery.Bucket][]discovery.Record {
+func recordsOf(resources []metadata) map[discovery.Bucket][]discovery.Record {
 	records := map[discovery.Bucket][]discovery.Record{}
 	for _, r := range resources {
-		for bucket, documents := range decode(r.Object) {
+		for bucket, documents := range r.records() {
 			for key, document := range documents {
 				records[bucket] = append(records[bucket],
 					discovery.Record{Bucket: bucket, Key: key, Document: document})
