@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import TINY, Cli, refused, script
-from pagetools import watched
+from pagetools import faint, watched
 from scipy import stats
 
 from dynamo.replay import Report, run_synthetic_trace_replay, run_trace_replay
@@ -349,15 +349,15 @@ def test_what_python_refuses() -> None:
         parse_condition("")
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-def test_the_page_has_the_latencies_of_both(cli: Cli, folder: Path, browser: Any, width: int) -> None:
+@pytest.mark.parametrize(("width", "colours"), [(360, "light"), (1280, "light"), (1280, "dark")])
+def test_the_page_has_the_latencies_of_both(cli: Cli, folder: Path, browser: Any, width: int, colours: str) -> None:
     for name, workers in (("a.jsonl", "1"), ("b.jsonl", "2")):
         assert cli(*TINY, "--num-workers", workers, "--report-jsonl", name).returncode == 0
     done = cli("a.jsonl", "b.jsonl", "--html", "diff.html", module="dynamo.replay.diff")
     assert (done.returncode, done.stderr) == (0, "")
     found = compare("a.jsonl", "b.jsonl")
     with watched(browser, folder / "shown.html") as (open_page, asked):
-        shown = open_page((folder / "diff.html").read_text(), width)
+        shown = open_page((folder / "diff.html").read_text(), width, colours)
         charts = shown.locator("#curves .chart")
         charts.nth(2).locator("svg .curve").nth(1).wait_for()
         assert charts.count() == 3
@@ -366,6 +366,7 @@ def test_the_page_has_the_latencies_of_both(cli: Cli, folder: Path, browser: Any
         charts.first.locator("summary").click()
         charts.first.locator("tbody tr").last.wait_for()
         assert charts.first.locator("th.number").all_text_contents() == ["A", "B"]
+        assert faint(shown) == []
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
     assert len(set(asked)) == 1
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Cli, refused, row, write_trace
+from pagetools import embedded_in, faint, watched
 
 from dynamo.replay import page, run_trace_replay
 from dynamo.replay.page import data
@@ -75,9 +76,30 @@ def test_text_page_and_replays(trace: Path, cli: Cli, folder: Path) -> None:
     assert "has no effect" not in done.stderr
     assert "GB" in done.stdout
     text = page.read_text()
-    assert 'class="knee"' in text
-    assert text.count('class="replayed"') == 5
     assert "Mean TTFT (ms)" in text
+    data = embedded_in(text)
+    assert (data["unit"], data["mark"]["name"], len(data["replays"])) == ("GB", "knee", 5)
+    assert data["curve"][-1][0] == data["widest"]
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_page_in_a_browser(trace: Path, cli: Cli, folder: Path, browser: Any, width: int, colours: str) -> None:
+    """The curve has axes with units, the knee, what the pointer shows, and a table; the page fits its window."""
+    done = cli("tiers", trace, "--trace-block-size", str(BLOCK), "--block-size", str(BLOCK), "--html", "tiers.html")
+    assert done.returncode == 0, done.stderr
+    with watched(browser, folder / "again.html") as (open_page, asked):
+        shown = open_page((folder / "tiers.html").read_text(), width, colours)
+        assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        names = shown.locator("#curve svg text").all_text_contents()
+        assert {"cache, blocks", "prompt tokens found, %", "knee"} <= set(names)
+        shown.locator("#curve svg").hover(position={"x": 150, "y": 100})
+        assert "found: " in shown.locator(".tip").inner_text()
+        shown.locator("#curve summary").press("Enter")
+        rows = shown.locator("#curve tbody tr").all_inner_texts()
+        assert len(rows) == len({size for size, _ in embedded_in(shown.content())["curve"]})
+        assert faint(shown) == []
+        assert asked == [(folder / "again.html").as_uri()]
 
 
 def test_a_trace_that_shares_nothing(folder: Path, cli: Cli) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pagetools import brightness
+from pagetools import brightness, embedded_in, faint
 
 from dynamo.validate import page, scores
 from dynamo.validate.measurement import ClosedLoop, Figures, Measurement, Replay
@@ -54,8 +54,12 @@ def example() -> dict[str, Any]:
 def test_the_page_is_one_file() -> None:
     text = page.as_html(example())
     assert not set(re.findall(r"https?://[\w./]+", text)) - {"http://www.w3.org/2000/svg"}  # a name, nothing is fetched
-    assert text.count("<script") == 2  # the data, which are none, and what all pages share
-    assert text.count("<circle") == 2 * 2 * 10 + 2 * 10  # all, by group, and by number of clients
+    assert text.count("<script") == 2  # the data, and what all pages share with what draws these
+    data = embedded_in(text)
+    assert [len(data["points"][metric]) for metric in scores.METRICS] == [10, 10]
+    assert data["points"]["ttft"][0] == [30, 36, 1, 1, f"vllm {LONG} h200_sxm fp8, 4 clients, None/None"]
+    assert data["spans"]["ttft"] == [10, 10_000]
+    assert [name for name, _ in data["errors"]["ttft"]["vllm"]] == ["1-8", "9-32", "33-128", "129-256", "257+"]
     titles = re.findall(r"<h2>By (.*?)</h2>", text)
     assert sorted("; ".join(titles).split("; ")) == sorted(scores.GROUPINGS)
     # Each engine ran one model on one GPU in one precision, so that only numbers of clients divide them further.
@@ -100,8 +104,10 @@ def test_in_a_browser(folder: Path, browser: Any, width: int, colours: str) -> N
     # Tables scroll by themselves; the page does not scroll sideways.
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     if width > 1000:  # no column is out of sight, and the charts of both latencies are side by side
-        assert shown.evaluate("[...document.querySelectorAll('.scroll')].every(t => t.scrollWidth <= t.clientWidth)")
-        left, right = (chart.bounding_box() for chart in shown.locator("svg.wide").all())
+        assert shown.evaluate(
+            "[...document.querySelectorAll('main > .scroll')].every(t => t.scrollWidth <= t.clientWidth)"
+        )
+        left, right = (chart.bounding_box() for chart in shown.locator(".pair svg").all())
         assert left["y"] == right["y"]
         assert left["width"] + right["width"] > 0.8 * width
     charts = shown.locator("svg").all()
@@ -113,6 +119,15 @@ def test_in_a_browser(folder: Path, browser: Any, width: int, colours: str) -> N
         assert box["height"] > 100
     ink, paper = (shown.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
     assert (brightness(ink) < brightness(paper)) == (colours == "light")
+    assert faint(shown) == []
+    # The pointer finds a point and what it stands for; the table behind the chart has all of them.
+    dot = shown.locator(".pair circle").first
+    dot.hover(force=True)
+    assert shown.locator(".tip").is_visible()
+    assert "simulated: " in shown.locator(".tip").inner_text()
+    values = shown.locator(".pair table").first
+    assert values.locator("tbody tr").count() == 10
+    assert values.locator("thead th").all_inner_texts() == ["measured", "simulated", "error"]
     # What an axis says is inside of its chart.
     assert shown.evaluate(
         """[...document.querySelectorAll('svg text')].every(text => {

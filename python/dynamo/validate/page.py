@@ -1,36 +1,78 @@
 """The page ``accuracy.html``: one file without any other, for wide and narrow windows, light and dark.
 
-The charts are SVG: measured against simulated means, a point per measurement, and the error by number of clients, a
-line per engine. What they show is in the tables below them, too.
+The charts are those of the other pages: measured against simulated means, a point per measurement, and the error by
+number of clients, a line per engine. Below each is a table of what it shows.
 """
 
 from __future__ import annotations
 
 import html
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dynamo import _page
-from dynamo.validate import plots, scores
+from dynamo.validate import scores
 
 _TITLES = {"ttft": "Time to first token (TTFT)", "tpot": "Time per output token (TPOT)"}
+
+
+class _Point(NamedTuple):
+    """A measurement in a chart: milliseconds, the engine that colours it, its group, and what the pointer shows."""
+
+    measured: float
+    simulated: float
+    engine: str
+    group: str
+    about: str
 
 
 def as_html(found: Mapping[str, Any]) -> str:
     """The page for what ``report.as_json`` returns."""
     rows = found["measurements"]
+    points = {metric: _points(rows, metric) for metric in scores.METRICS}
+    errors = _errors(found["summary"]["concurrency"])
+    pair = "\n".join(_metric_section(metric, some) for metric, some in points.items())
     body = "\n".join(
         [
-            '<div class="pair">' + "\n".join(_metric_section(rows, metric) for metric in scores.METRICS) + "</div>",
-            *(_by_group(rows, metric) for metric in scores.METRICS),
-            _concurrency_section(found["summary"]["concurrency"]),
+            f'<div class="pair">{pair}</div>',
+            *(_by_group(metric, some) for metric, some in points.items()),
+            _concurrency_section(errors),
             *(_table_section(names, groups) for names, groups in _different(found["summary"])),
             _refusals(found["refused"]),
             _stand_ins(rows),
         ]
     )
     parts = {"TITLE": "Accuracy against measured engines", "HEAD": f"<p>{_headline(found)}</p>", "BODY": body}
-    return _page.whole(__package__, (), parts, {})
+    return _page.whole(__package__, ("accuracy.js",), parts, _data(points, errors))
+
+
+def _data(points: Mapping[str, Sequence[_Point]], errors: Mapping[str, _Errors]) -> dict[str, Any]:
+    """What the charts show. Points name their engine and group by places in lists."""
+    engines = sorted({point.engine for some in points.values() for point in some})
+    groups = sorted({point.group for some in points.values() for point in some})
+
+    def cells(p: _Point) -> list[Any]:
+        return [
+            *(_page.short(p.measured), _page.short(p.simulated)),
+            *(engines.index(p.engine), groups.index(p.group), p.about),
+        ]
+
+    return {
+        "engines": engines,
+        "groups": groups,
+        "points": {metric: [cells(point) for point in some] for metric, some in points.items()},
+        "spans": {metric: _span(some) for metric, some in points.items() if some},
+        "errors": {metric: found for metric, found in errors.items() if found},
+    }
+
+
+def _span(points: Sequence[_Point]) -> list[float]:
+    """Whole powers of ten around all values."""
+    values = [value for point in points for value in (point.measured, point.simulated)]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return [10.0**low, 10.0 ** max(high, low + 1)]
 
 
 def _headline(found: Mapping[str, Any]) -> str:
@@ -42,65 +84,81 @@ def _headline(found: Mapping[str, Any]) -> str:
     return html.escape(f"{words}, {fitted}. dynosim {found['version']}.")
 
 
-def _metric_section(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+def _metric_section(metric: str, points: Sequence[_Point]) -> str:
     """The chart of all measurements."""
-    points = _points(rows, metric)
     if not points:
         return ""
-    every = plots.scatter(points, plots.span(points), f"{metric.upper()} of all measurements", wide=True)
     return (
         f"<section><h2>{_TITLES[metric]}: measured against simulated</h2>\n"
         "<p>Milliseconds on log axes, a point per measurement. On the line the two agree; the band is 20 % to either"
-        f" side. {plots.legend(points)}</p>\n{every}</section>"
+        f' side. {_legend(points)}</p>\n<div class="chart" data-metric="{metric}"></div></section>'
     )
 
 
-def _by_group(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+def _legend(points: Iterable[_Point]) -> str:
+    """The colours of engines; the script fills them in."""
+    engines = sorted({point.engine for point in points})
+    return "".join(
+        f'<span class="key" data-engine="{html.escape(name)}">{html.escape(name)}</span>' for name in engines
+    )
+
+
+def _by_group(metric: str, points: Sequence[_Point]) -> str:
     """A chart per group of engine, model, GPU and precision, if there are several."""
-    points = _points(rows, metric)
-    groups: dict[str, list[plots.Point]] = {}
+    counts: dict[str, int] = {}
     for point in points:
-        groups.setdefault(point.group, []).append(point)
-    if len(groups) < 2:
+        counts[point.group] = counts.get(point.group, 0) + 1
+    if len(counts) < 2:
         return ""
     each = "\n".join(
-        f'<figure><figcaption>{html.escape(name)} <span class="n">{len(some)}</span></figcaption>'
-        f"{plots.scatter(some, plots.span(points), f'{metric.upper()} of {name}')}</figure>"
-        for name, some in sorted(groups.items())
+        f'<figure><figcaption>{html.escape(name)} <span class="n">{number}</span></figcaption>'
+        f'<div class="chart" data-metric="{metric}" data-group="{html.escape(name)}"></div></figure>'
+        for name, number in sorted(counts.items())
     )
     return (
-        f"<details><summary>{metric.upper()} by engine, model, GPU and precision ({len(groups)})</summary>\n"
+        f"<details><summary>{metric.upper()} by engine, model, GPU and precision ({len(counts)})</summary>\n"
         f'<div class="grid">\n{each}\n</div></details>'
     )
 
 
-def _points(rows: Sequence[Mapping[str, Any]], metric: str) -> list[plots.Point]:
+def _points(rows: Sequence[Mapping[str, Any]], metric: str) -> list[_Point]:
     return [point for row in rows for point in [_point(row, metric)] if point is not None]
 
 
-def _point(row: Mapping[str, Any], metric: str) -> plots.Point | None:
+def _point(row: Mapping[str, Any], metric: str) -> _Point | None:
     measured, simulated = row["measured_ms"][metric], row["simulated_ms"][metric]
     name = "mean" if measured["mean"] is not None else "p50"
     if not measured[name] or not simulated[name]:
         return None
     group = " ".join(row[part] for part in ("engine", "model", "system", "precision"))
     about = f"{group}, {row['concurrency']} clients, {row['isl']}/{row['osl']}" if row["concurrency"] else row["id"]
-    return plots.Point(measured[name], simulated[name], row["engine"], group, about)
+    return _Point(measured[name], simulated[name], row["engine"], group, about)
 
 
-def _concurrency_section(groups: Sequence[Mapping[str, Any]]) -> str:
-    """Mean error by class of concurrency, a line per engine."""
-    lines: dict[str, dict[str, list[tuple[str, float]]]] = {metric: {} for metric in scores.METRICS}
-    for found in groups:
-        engine, clients = found["group"]
+_Errors = dict[str, list[tuple[str, float | int | None]]]
+"""Classes of concurrency with mean absolute errors, by engine."""
+
+
+def _errors(groups: Sequence[Mapping[str, Any]]) -> dict[str, _Errors]:
+    """Those of each latency; classes are in the order of their numbers of clients."""
+    found: dict[str, _Errors] = {metric: {} for metric in scores.METRICS}
+    for group in groups:
+        engine, clients = group["group"]
         for metric in scores.METRICS:
-            if found[metric] and clients != "open loop":
-                lines[metric].setdefault(engine, []).append((clients, found[metric]["mean_abs"]))
+            if group[metric] and clients != "open loop":
+                found[metric].setdefault(engine, []).append((clients, _page.short(group[metric]["mean_abs"])))
+    for errors in found.values():
+        for some in errors.values():
+            some.sort(key=lambda item: int(re.findall(r"\d+", item[0])[0]))
+    return found
+
+
+def _concurrency_section(errors: Mapping[str, _Errors]) -> str:
+    """Mean error by class of concurrency, a line per engine."""
     charts = [
-        f"<figure><figcaption>{metric.upper()}</figcaption>{chart}</figure>"
-        for metric, found in lines.items()
+        f'<figure><figcaption>{metric.upper()}</figcaption><div class="chart" data-errors="{metric}"></div></figure>'
+        for metric, found in errors.items()
         if found
-        for chart in [plots.lines(found, f"Error of {metric.upper()} by clients")]
     ]
     if not charts:
         return ""

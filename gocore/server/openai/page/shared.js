@@ -47,10 +47,11 @@ function extent(numbers) {
   const room = (high - low) * 0.07 || Math.abs(high) * 0.1 || 1;
   return [low >= 0 ? Math.max(0, low - room) : low - room, high + room];
 }
-// Charts of lines: axes, curves, what the pointer shows, and a table of the values.
+// Charts of lines and of points: axes, curves, what the pointer shows, and a table of the values.
 
 const MARGIN = { left: 54, right: 12, top: 22, bottom: 36 };
 const ROWS_OF_VALUES = 20;
+const NEAR = 24; // pixels from the pointer to a point
 const COLOURS = ["--c0", "--c1", "--c2", "--measured", "--p0", "--p3", "--p5", "--p6"];
 const colour = at => `--c: var(${COLOURS[at % COLOURS.length]})`;
 const tip = html("div", { class: "tip", hidden: true });
@@ -68,22 +69,21 @@ function scaleOf([low, high], [from, to], logarithmic, count) {
   return { at: number => from + (Math.log10(number) - a) / (b - a) * (to - from), ticks: every.filter(tick => tick >= low && tick <= high) };
 }
 
-// A chart of curves in a box: each has points [x, y], of which y may be missing. Names of axes have their units. tell returns
-// texts about a place, a part of the width, for the pointer and for the table below. Shades are stretches [from, to] of x
-// behind the curves, and a bound is a number { x } or { y } in milliseconds that the service level sets.
-function drawCurves(box, curves, { height, x, y, xName, yName, logarithmic = false, label, tell, shades = [], bound = {} }) {
+// A chart without curves yet: axes whose names have their units, ticks, and shades, stretches [from, to] of x. Ticks of x may be
+// given as [place, name]; both axes may be logarithmic.
+function frameOf(box, { height, x, y, xName, yName, logarithmic = false, logarithmicUp = false, xTicks = null, label, shades = [] }) {
   const width = Math.max(260, box.clientWidth), right = width - MARGIN.right, bottom = height - MARGIN.bottom;
   const across = scaleOf(x, [MARGIN.left, right], logarithmic, Math.max(3, width / 110));
-  const up = scaleOf(y, [bottom, MARGIN.top], false, 5);
+  const up = scaleOf(y, [bottom, MARGIN.top], logarithmicUp, 5);
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
   for (const [from, to] of shades) {
     const left = across.at(from), length = Math.max(1, across.at(to) - left);
     chart.append(svg("rect", { class: "shade", x: left, y: MARGIN.top, width: length, height: bottom - MARGIN.top }),
       svg("path", { class: "shade-edge", d: `M${left} ${MARGIN.top}V${bottom}` }));
   }
-  for (const tick of across.ticks) {
+  for (const [tick, name] of xTicks || across.ticks.map(tick => [tick, shown(tick)])) {
     chart.append(svg("path", { class: "tick", d: `M${across.at(tick)} ${MARGIN.top}V${bottom}` }),
-      svg("text", { x: across.at(tick), y: bottom + 16, "text-anchor": tick >= x[1] * 0.97 ? "end" : "middle" }, shown(tick)));
+      svg("text", { x: across.at(tick), y: bottom + 16, "text-anchor": tick >= x[1] * 0.97 ? "end" : "middle" }, name));
   }
   for (const tick of up.ticks) {
     chart.append(svg("path", { class: "tick", d: `M${MARGIN.left} ${up.at(tick)}H${right}` }),
@@ -91,17 +91,27 @@ function drawCurves(box, curves, { height, x, y, xName, yName, logarithmic = fal
   }
   chart.append(svg("text", { class: "name", x: right, y: height - 4, "text-anchor": "end" }, xName),
     svg("text", { class: "name", x: 0, y: 12 }, yName));
+  return { chart, width, right, bottom, across, up };
+}
+
+// A chart of curves in a box: each has points [x, y], of which y may be missing; one of the kind "dots" is not connected. tell
+// returns texts about a place, a part of the width, for the pointer and for the table below; rows are places for that table, if
+// even distances are not the ones. A bound is a number { x } or { y } in milliseconds that the service level sets, or has a name.
+function drawCurves(box, curves, { tell, rows = null, bound = {}, ...axes }) {
+  const { chart, width, right, bottom, across, up } = frameOf(box, axes), { x, y, label } = axes;
   for (const curve of curves) {
-    chart.append(svg("path", { class: `curve ${curve.kind || ""}`, style: curve.style || null, d: pathOf(curve.points, across, up) }));
+    if (curve.kind === "dots") chart.append(...dotsOf(curve.points, curve.style, across, up));
+    else chart.append(svg("path", { class: `curve ${curve.kind || ""}`, style: curve.style || null, d: pathOf(curve.points, across, up) }));
   }
   if (bound.x >= x[0] && bound.x <= x[1]) {
-    chart.append(svg("path", { class: "bound", d: `M${across.at(bound.x)} ${MARGIN.top}V${bottom}` }),
-      svg("text", { class: "bound-name", x: across.at(bound.x) + (across.at(bound.x) > width * 0.7 ? -4 : 4), y: bottom - 5,
-        "text-anchor": across.at(bound.x) > width * 0.7 ? "end" : "start" }, `SLA ${shown(bound.x)} ms`));
+    const at = across.at(bound.x), late = at > width * 0.7;
+    chart.append(svg("path", { class: "bound", d: `M${at} ${MARGIN.top}V${bottom}` }),
+      svg("text", { class: "bound-name", x: at + (late ? -4 : 4), y: bottom - 5, "text-anchor": late ? "end" : "start" },
+        bound.name || `SLA ${shown(bound.x)} ms`));
   }
   if (bound.y >= y[0] && bound.y <= y[1]) {
     chart.append(svg("path", { class: "bound", d: `M${MARGIN.left} ${up.at(bound.y)}H${right}` }),
-      svg("text", { class: "bound-name", x: right - 4, y: up.at(bound.y) - 4, "text-anchor": "end" }, `SLA ${shown(bound.y)} ms`));
+      svg("text", { class: "bound-name", x: right - 4, y: up.at(bound.y) - 4, "text-anchor": "end" }, bound.name || `SLA ${shown(bound.y)} ms`));
   }
   const guide = svg("path", { class: "guide" });
   chart.append(guide);
@@ -114,16 +124,51 @@ function drawCurves(box, curves, { height, x, y, xName, yName, logarithmic = fal
     showTip(box, event, lines);
   });
   chart.addEventListener("pointerleave", () => { tip.hidden = true; guide.removeAttribute("d"); });
-  const before = box.querySelector("details.values");
-  box.replaceChildren(chart, valuesOf(label, tell, before !== null && before.open));
+  const places = rows || Array.from({ length: ROWS_OF_VALUES }, (_, at) => (at + 0.5) / ROWS_OF_VALUES);
+  putChart(box, chart, label, () => places.map(place => tell(place, true)));
 }
 
-// What the pointer would show at even distances, as a table that opens: for screen readers, and to copy from.
-function valuesOf(label, tell, open) {
+// A chart of points in a box, each [x, y, style, lines]; the pointer shows the lines of the nearest one, the table below those of
+// all. band is a factor around the line on which both are equal, for axes that are logarithmic and have the same ends.
+function drawPoints(box, points, { band, ...axes }) {
+  const { chart, width, across, up } = frameOf(box, { logarithmic: true, logarithmicUp: true, ...axes });
+  const [low, high] = axes.x, corner = (x, y) => `${across.at(x).toFixed(1)} ${up.at(y).toFixed(1)}`;
+  chart.append(
+    svg("path", { class: "band", d: `M${[[low, low], [low, low * band], [high / band, high], [high, high], [high, high / band],
+      [low * band, low]].map(([x, y]) => corner(x, y)).join("L")}Z` }),
+    svg("path", { class: "guide", d: `M${corner(low, low)}L${corner(high, high)}` }));
+  const dots = points.map(([x, y, style]) => dotsOf([[x, y]], style, across, up)[0]);
+  chart.append(...dots);
+  let marked = null;
+  const mark = dot => { marked?.classList.remove("near"); dot?.classList.add("near"); marked = dot; };
+  chart.addEventListener("pointermove", event => {
+    const inner = chart.getBoundingClientRect(), scale = width / inner.width;
+    const left = (event.clientX - inner.left) * scale, top = (event.clientY - inner.top) * scale;
+    const far = points.map(([x, y]) => Math.hypot(across.at(x) - left, up.at(y) - top));
+    const nearest = far.indexOf(Math.min(...far));
+    tip.hidden = far[nearest] > NEAR;
+    mark(tip.hidden ? null : dots[nearest]);
+    if (!tip.hidden) showTip(box, event, points[nearest][3]);
+  });
+  chart.addEventListener("pointerleave", () => { tip.hidden = true; mark(null); });
+  putChart(box, chart, axes.label, () => points.map(point => point[3]));
+}
+
+const dotsOf = (points, style, across, up) =>
+  points.map(([x, y]) => svg("circle", { class: "dot", style: style || null, cx: across.at(x).toFixed(1), cy: up.at(y).toFixed(1), r: 3.5 }));
+
+// Puts a chart and the table of its values where those before were; rows returns their lines.
+function putChart(box, chart, label, rows) {
+  const before = box.querySelector("details.values");
+  box.replaceChildren(chart, valuesOf(label, rows, before !== null && before.open));
+}
+
+// What the pointer would show, as a table that opens: for screen readers, and to copy from.
+function valuesOf(label, rowsOf, open) {
   const made = html("details", { class: "values", open }, html("summary", {}, "Values"));
   const fill = () => {
     if (!made.open || made.children.length > 1) return;
-    const rows = Array.from({ length: ROWS_OF_VALUES }, (_, at) => tell((at + 0.5) / ROWS_OF_VALUES, true)).filter(lines => lines !== null);
+    const rows = rowsOf().filter(lines => lines !== null);
     const named = rows.map(([, ...lines]) => new Map(lines.map(line => {
       const at = line.lastIndexOf(": ");
       return at < 0 ? ["", line] : [line.slice(0, at), line.slice(at + 2)];
@@ -158,4 +203,15 @@ function showTip(box, event, [first, ...others]) {
   const inner = box.getBoundingClientRect(), left = event.clientX - inner.left;
   tip.style.top = `${event.clientY - inner.top + 14}px`;
   tip.style.left = `${Math.min(left + 14, Math.max(0, inner.width - tip.offsetWidth))}px`;
+}
+
+// Draws now, and again whenever the page has another width.
+function redrawn(draw) {
+  const page = document.querySelector("main");
+  let width = 0;
+  new ResizeObserver(() => {
+    if (page.clientWidth === width) return;
+    width = page.clientWidth;
+    draw();
+  }).observe(page);
 }

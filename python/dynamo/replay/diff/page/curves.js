@@ -16,10 +16,4 @@ function drawCurvesOfRuns() {
   });
 }
 
-const page = document.querySelector("main");
-let widthOfPage = 0;
-new ResizeObserver(() => {
-  if (page.clientWidth === widthOfPage) return;
-  widthOfPage = page.clientWidth;
-  drawCurvesOfRuns();
-}).observe(page);
+redrawn(drawCurvesOfRuns);
