@@ -28,7 +28,7 @@ WORK = ROOT / "build" / "wheels"
 VERSIONS = [(3, minor) for minor in range(10, 15)]
 GLIBC = "2.28"
 PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}  # and Go's names
-LARGEST_MB = 15
+LARGEST_MB = 13
 # Modules by which the extras that can be tried are recognised; Ray and the AIC SDK have no wheels for later Pythons.
 MODULES = {
     "data": "pandas",

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import setuptools
+
+import dynamo
 
 ROOT = Path(__file__).parents[1]
 
@@ -60,6 +63,21 @@ def test_tools_are_built_for_this_machine(build: dict[str, Any], monkeypatch: py
     monkeypatch.setenv("CC", "cross-gcc")
     assert build["build_environment"]()["GOARCH"] == "arm64"
     assert not build["tools_environment"]().keys() & {"GOARCH", "CC"}
+
+
+def test_a_wheel_is_small() -> None:
+    """What is installed, compressed as in a wheel, has no more than 13 MB."""
+    found: dict[Path, Path] = {}  # of several folders, the first counts
+    for folder in dynamo.__path__:
+        for path in Path(folder).rglob("*"):
+            if path.is_file():
+                found.setdefault(path.relative_to(folder), path)
+    files = found.values()
+    extensions = {path.name.partition(".")[0] for path in files if path.suffix == ".so"}
+    if extensions < {"_core", "_live"}:
+        pytest.skip("needs both extensions")
+    size = sum(len(zlib.compress(path.read_bytes())) for path in files if path.suffix != ".pyc")
+    assert 1e6 < size <= 13e6
 
 
 @pytest.mark.parametrize("package", ["./bindings", "./bindings/live"])
