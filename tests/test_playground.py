@@ -47,13 +47,19 @@ CONFIGURATIONS: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, browser: Any) -> Iterator[str]:
-    """The address of a page that was built anew."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a page that was built anew."""
     if shutil.which("go") is None:
         pytest.skip("needs Go on PATH")
     folder = tmp_path_factory.mktemp("site") / "playground"
     subprocess.run([sys.executable, str(BUILD), str(folder)], check=True, capture_output=True, timeout=600)
-    served = functools.partial(Quiet, directory=str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(built: Path, browser: Any) -> Iterator[str]:
+    """The address of that page."""
+    served = functools.partial(Quiet, directory=str(built))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), served) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -104,6 +110,11 @@ def fixed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: fixed(item) for key, item in value.items() if key not in CLOCK}
     return [fixed(item) for item in value] if isinstance(value, list) else value
+
+
+def test_the_download_is_small(built: Path) -> None:
+    """All files of the page, the core packed as it is sent, have no more than 6 MB."""
+    assert 1e6 < sum(path.stat().st_size for path in built.rglob("*") if path.is_file()) <= 6e6
 
 
 def test_reports_are_those_of_the_command_line(opened: Callable[..., Any], folder: Path) -> None:
