@@ -59,7 +59,7 @@ def test_the_page_is_one_file() -> None:
     assert [len(data["points"][metric]) for metric in scores.METRICS] == [10, 10]
     assert data["points"]["ttft"][0] == [30, 36, 1, 1, f"vllm {LONG} h200_sxm fp8, 4 clients, None/None"]
     assert data["spans"]["ttft"] == [10, 10_000]
-    assert [name for name, _ in data["errors"]["ttft"]["vllm"]] == ["1-8", "9-32", "33-128", "129-256", "257+"]
+    assert [name for name, _ in data["errors"]["ttft"]["vllm"]] == ["1-8", "9-32", "33-64", "129-256", "257+"]
     titles = re.findall(r"<h2>By (.*?)</h2>", text)
     assert sorted("; ".join(titles).split("; ")) == sorted(scores.GROUPINGS)
     # Each engine ran one model on one GPU in one precision, so that only numbers of clients divide them further.
