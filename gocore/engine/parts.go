@@ -20,13 +20,14 @@ type Parts struct {
 	Copies []Copy
 }
 
-// Copy is blocks on their way to the host, or back, or between the host and storage behind it. Those in one direction
-// follow each other.
+// Copy is blocks on their way to the host, or back, or between the host and storage behind it. Those of one rank in one
+// direction follow each other.
 type Copy struct {
 	Back           bool
 	Storage        bool
 	StartMs, EndMs float64
 	Blocks         int
+	Rank           int // the data-parallel rank, from 0
 }
 
 // PromptShare is the tokens of a request that a pass computes: Tokens of them, from position Start on.

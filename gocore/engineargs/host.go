@@ -160,7 +160,10 @@ func hostBandwidths(o *strictjson.Object) (load, store float64) {
 	}
 	for _, l := range linkSpeeds {
 		if l.name == o.Text("host_link") {
-			load = l.gbs * float64(intOrOne(o, "aic_tp_size")*intOrOne(o, "aic_attention_dp_size"))
+			load = l.gbs * float64(intOrOne(o, "aic_tp_size"))
+			if intOrOne(o, "dp_size") == 1 { // ranks have host memory of their own, and a link to it
+				load *= float64(intOrOne(o, "aic_attention_dp_size"))
+			}
 			store = load
 		}
 	}
@@ -314,8 +317,8 @@ func checkHostCache(o *strictjson.Object) error {
 		return &strictjson.FieldError{Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(list)),
 			Want: "one with host_cache"}
 	}
-	if o.Int("dp_size") > 1 {
-		return mismatch(o, "dp_size", "1 with host_cache")
+	if h := hostCache(o); o.Int("dp_size") > 1 && (h.Shared || h.Storage.Asked()) {
+		return mismatch(o, "dp_size", "1 with host_cache.shared or storage")
 	}
 	for _, other := range []string{
 		"enable_prefix_caching", "enable_chunked_prefill", "watermark", "scheduler_reserve_full_isl",

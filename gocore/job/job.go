@@ -321,6 +321,7 @@ func (r *run) resources(e ended) report.Resources {
 		HostTier:             r.deployment.args.HostCache.Blocks > 0,
 		Storage:              r.deployment.args.HostCache.Storage.Blocks > 0,
 		HostBlockBytes:       r.deployment.args.HostCache.TokenBytes * r.deployment.args.BlockSize,
+		HostLinks:            r.deployment.args.Ranks,
 		Ranks:                r.deployment.ranked(),
 		Groups:               r.deployment.args.LayerGroups().Beside > 0,
 		WallMs:               float64(e.wall.Nanoseconds()) / 1e6,

@@ -105,8 +105,8 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 	cfg := journal.Config{
 		Requests: r.workload.Len(),
 		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs,
-		Ranked:  d.ranked(),
-		Hosted:  d.args.HostCache.Blocks > 0,
+		Ranked: d.ranked(),
+		Hosted: d.args.HostCache.Blocks > 0, HostLinks: d.args.Ranks,
 		Storage: d.args.HostCache.Storage.Blocks > 0,
 		Grouped: d.args.LayerGroups().Beside > 0,
 		Name:    r.nameInTimeline,

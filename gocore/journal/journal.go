@@ -18,7 +18,10 @@ type Config struct {
 	Series bool
 	StepMs float64
 	Ranked bool // the series has a column on ranks that wait for each other
-	Hosted bool // there is a tier of host memory, and columns and tracks on its copies
+	// Hosted tells that there is a tier of host memory, and columns and tracks on its copies. Each worker has HostLinks
+	// links to it, one for each rank, at least one.
+	Hosted    bool
+	HostLinks int
 	// Storage tells that there is storage behind it, with tracks of their own.
 	Storage bool
 	// Grouped tells that caches have several groups: there is a counter of the blocks of full attention, and the series

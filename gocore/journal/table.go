@@ -67,6 +67,7 @@ type place struct {
 	window
 	routerMs float64 // requests that wait in front of all workers; NaN for a worker
 	workers  int     // 1 for a worker
+	links    int     // links of each of them to host memory
 	blocks   int
 	others   int     // blocks of the pool from which the groups beside full attention take theirs
 	ms       float64 // length of the window
@@ -108,8 +109,8 @@ var ofRanks = []figure{
 // ofHosts are those that only runs with a tier of host memory have.
 var ofHosts = []figure{
 	{"host_hit_rate", func(p *place) float64 { return float64(p.hostFound) / float64(p.promptTokens) }},
-	{"host_store_busy", func(p *place) float64 { return p.storeMs / p.ms / float64(p.workers) }},
-	{"host_load_busy", func(p *place) float64 { return p.loadMs / p.ms / float64(p.workers) }},
+	{"host_store_busy", func(p *place) float64 { return p.storeMs / p.ms / float64(p.workers*p.links) }},
+	{"host_load_busy", func(p *place) float64 { return p.loadMs / p.ms / float64(p.workers*p.links) }},
 	{"host_stored_blocks_per_s", func(p *place) float64 { return p.storedBlocks / (p.ms / 1000) }},
 	{"host_loaded_blocks_per_s", func(p *place) float64 { return p.loadedBlocks / (p.ms / 1000) }},
 }
@@ -195,7 +196,7 @@ func (j *Journal) Table() *Table {
 		for _, w := range workers {
 			p := place{
 				pool: poolNames[w.role], number: w.number, window: w.series.window(i), workers: 1, blocks: w.blocks,
-				others: w.otherBlocks(), ms: lengthMs,
+				links: max(1, j.cfg.HostLinks), others: w.otherBlocks(), ms: lengthMs,
 				routerMs: math.NaN(), emits: w.role != engine.Prefill,
 			}
 			places = append(places, p)
@@ -226,11 +227,12 @@ func seriesOf(workers []*worker) []*series {
 
 // sum makes the row of a cluster from those of its workers and what happens in front of them.
 func (p *place) sum(workers []place, front window) {
-	p.window, p.routerMs = front, front.waitingMs
+	p.window, p.routerMs, p.links = front, front.waitingMs, 1
 	p.ttftMs, p.itl = nil, histogram{}
 	for i := range workers {
 		p.window.add(&workers[i].window)
 		p.workers++
+		p.links = workers[i].links
 		p.blocks += workers[i].blocks
 		p.others += workers[i].others
 	}

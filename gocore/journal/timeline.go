@@ -38,6 +38,7 @@ const (
 	writesTrack   = 6 + numCounters
 	readsTrack    = 7 + numCounters
 	firstLane     = 16
+	rankTracks    = 1 << 19 // of the copies of other ranks than the first; fewer requests run at the same time
 )
 
 var counterNames = [numCounters]string{"waiting", "running", "KV blocks in use", "preemptions"}
@@ -93,6 +94,7 @@ func (w *worker) describe() {
 			Rank: 2 + numCounters})
 		w.copied.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host",
 			Rank: 3 + numCounters})
+		w.describeRanks()
 	}
 	if w.j.cfg.Storage {
 		w.copied.Describe(perfetto.Track{ID: w.base + writesTrack, Parent: w.base, Name: "writes to storage",
@@ -163,9 +165,28 @@ func (w *worker) countGroup(ms float64, used inUse) {
 	}
 }
 
+// describeRanks makes the tracks of the copies of data-parallel ranks other than the first.
+func (w *worker) describeRanks() {
+	for rank := 1; rank < w.j.cfg.HostLinks; rank++ {
+		for way, name := range []string{"copies to the host, rank %d", "copies from the host, rank %d"} {
+			w.copied.Describe(perfetto.Track{ID: w.ofRank(rank, way), Parent: w.base, Name: fmt.Sprintf(name, rank),
+				Rank: 2 + way + numCounters})
+		}
+	}
+}
+
+// ofRank returns the track of the copies of a rank to the host, way 0, or back, way 1.
+func (w *worker) ofRank(rank, way int) perfetto.TrackID {
+	return w.base + rankTracks + perfetto.TrackID(2*rank+way)
+}
+
 // trackOf returns the name of the slice of a copy, and the track on which it is.
 func (w *worker) trackOf(c engine.Copy) (string, perfetto.TrackID) {
 	switch {
+	case c.Rank > 0 && c.Back:
+		return "load", w.ofRank(c.Rank, 1)
+	case c.Rank > 0:
+		return "store", w.ofRank(c.Rank, 0)
 	case c.Storage && c.Back:
 		return "read", w.base + readsTrack
 	case c.Storage:

@@ -43,6 +43,7 @@ type Resources struct {
 	HostTier                                  bool   // engines have a tier of host memory
 	Storage                                   bool   // and storage behind it
 	HostBlockBytes                            int    // size of a block there, 0 if it is not known
+	HostLinks                                 int    // links of a worker to host memory: one for each rank
 	Ranks                                     bool   // ranks run their passes together
 	Groups                                    bool   // caches have several groups
 	WallMs                                    float64
@@ -60,7 +61,7 @@ func (u Resources) busy(ms float64) float64 {
 	if u.DecodeWorkerSeconds <= 0 {
 		return math.NaN()
 	}
-	return ms / 1000 / u.DecodeWorkerSeconds
+	return ms / 1000 / u.DecodeWorkerSeconds / float64(max(1, u.HostLinks))
 }
 
 // Value is one entry of a report: a Text if that is not empty, else an Int if IsInt, else a Float, of which NaN stands

@@ -115,7 +115,7 @@ class Sides:
         path.write_text("".join(json.dumps(case) + "\n" for case in cases))
         driver = [self.python, str(HERE / self.engine.driver), str(path), "--passes", "1000000"]
         theirs = self._run(driver)
-        if any("host_cache" in case.get("engine", {}) for case in cases) and self.engine.name == "vLLM":
+        if any("host_cache" in case.get("engine", {}) for case in cases) and self.engine.scheduler == "vllm":
             # It keeps the requests that end in one pass in a set, whose order may decide what leaves the host.
             again = self._run([*driver, "--hash-seed", "1"])
             theirs = [

@@ -154,8 +154,29 @@ def vllm_host_case(rng: random.Random, number: int, asynchronous: bool, release:
     for name in ("enable_prefix_caching", "enable_chunked_prefill"):
         engine.pop(name, None)
     case["vllm"] = {"async_scheduling": False}
+    engine["host_cache"] = _host_cache(rng, engine)
+    return case
+
+
+def ranks_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """Data-parallel ranks of which each has a tier of host memory; without one before release 0.33."""
+    case = ranks_case(rng, number, asynchronous, release)
+    if release == "vllm-0.28":
+        return case
+    while case["engine"]["block_size"] < 8 or len(case["rows"]) > 80:
+        case = ranks_case(rng, number, asynchronous, release)
+    engine = case["engine"]
+    for name in ("enable_prefix_caching", "prefill_schedule_interval"):
+        engine.pop(name, None)
+    case["vllm"] = {"async_scheduling": False}
+    engine["host_cache"] = _host_cache(rng, engine)
+    return case
+
+
+def _host_cache(rng: random.Random, engine: Case) -> Case:
+    """Host memory, a quarter to four times as large as the pool, whose copies are quick or slow."""
     chunk = rng.choice([1, 1, 2, 3])
-    engine["host_cache"] = {
+    return {
         "num_blocks": max(chunk, int(engine["num_gpu_blocks"] * rng.choice([0.25, 0.5, 1, 2, 4]))),
         "eviction_policy": rng.choice(["lru", "arc"]),
         "blocks_per_chunk": chunk,
@@ -165,7 +186,6 @@ def vllm_host_case(rng: random.Random, number: int, asynchronous: bool, release:
         "store_ms_per_block": rng.choice([0, 0.01, 0.3, 3]),
         "latency_ms": rng.choice([0, 0, 0.1, 5]),
     }
-    return case
 
 
 def _newer(rng: random.Random, seqs: int, vllm: Case) -> Case:
@@ -318,7 +338,7 @@ SGLANG_KINDS = {
 }
 VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
 HANDOFF_KINDS = {"handoff": handoff_case, "ranks": handoff_ranks_case}
-RANKS_KINDS = {"ranks": ranks_case}
+RANKS_KINDS = {"ranks": ranks_case, "host": ranks_host_case}
 SGLANG_RANKS_KINDS = {"ranks": sglang_ranks_case}
 SGLANG_HANDOFF_KINDS = {"handoff": sglang_handoff_case}
 

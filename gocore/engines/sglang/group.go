@@ -28,7 +28,7 @@ type Group struct {
 	batches  []*batch // of the round that runs
 	out      engine.Pass
 	parts    *engine.Parts
-	holders  map[kvcache.BlockID]int // how many ranks have a page; nil unless observed
+	holders  lockstep.Holders // nil unless observed
 	events   lockstep.Events
 	coast    groupCoast
 }
@@ -171,7 +171,7 @@ func (g *Group) merge() {
 		g.lost.WaitMs += g.out.EndMs - s.out.EndMs
 		s.lastEndMs = g.out.EndMs
 		if g.parts != nil {
-			lockstep.MergeParts(g.parts, s.parts, i == slowest)
+			lockstep.MergeParts(g.parts, i, s.parts, i == slowest)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func (g *Group) States() []engine.RequestState {
 
 // Observe implements [engine.Engine].
 func (g *Group) Observe() {
-	g.holders = map[kvcache.BlockID]int{}
+	g.holders = lockstep.NewHolders()
 	for _, s := range g.ranks {
 		s.Observe()
 	}

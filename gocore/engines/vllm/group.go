@@ -17,6 +17,9 @@ import (
 //	rank 1   |-decode-........|-decode---|........|      dots: the rank waits
 //	         0                1          2        3      common passes
 //
+// With a tier of host memory (host_cache) each rank has one of its own. A rank that has to wait for a copy begins its
+// part later.
+//
 // A request that arrives during a pass waits outside of its rank for the next common start. When no rank has a request
 // left at the end of a pass, a wave of passes ends; the next request starts another one.
 type Group struct {
@@ -34,9 +37,9 @@ type Group struct {
 
 	out     engine.Pass
 	parts   *engine.Parts
-	holders map[kvcache.BlockID]int // how many ranks have a block; nil unless observed
-	coasts  []coast                 // scratch
-	coasted lockstep.Rounds         // of the last Coast
+	holders lockstep.Holders // nil unless observed
+	coasts  []coast          // scratch
+	coasted lockstep.Rounds  // of the last Coast
 	events  lockstep.Events
 }
 
@@ -44,10 +47,11 @@ type Group struct {
 type rank struct {
 	*Scheduler
 	inbox    []engine.Request
-	reported load   // as reported last; its blocks do not count
-	finished int    // requests that end with the pass in flight
-	atEnd    load   // when the pass in flight has ended
-	batch    *batch // of the pass in flight
+	reported load    // as reported last; its blocks do not count
+	finished int     // requests that end with the pass in flight
+	atEnd    load    // when the pass in flight has ended
+	batch    *batch  // of the pass in flight
+	startMs  float64 // when its part of that pass starts
 }
 
 // load is what a rank has to do.
@@ -101,8 +105,12 @@ func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		}
 		r.inbox = r.inbox[:0]
 	}
-	if served := g.next(nowMs); served && g.args.VLLM.Async {
+	served := g.next(nowMs)
+	if served && g.args.VLLM.Async {
 		g.composeAhead(nowMs)
+	}
+	if served {
+		g.noticeCopies()
 	}
 	g.run()
 	g.merge()
@@ -115,6 +123,7 @@ func (g *Group) begin(nowMs float64) {
 	g.out.EndMs = nowMs
 	for i := range g.ranks {
 		g.ranks[i].begin(nowMs)
+		g.ranks[i].catchUp(nowMs)
 	}
 }
 
@@ -139,7 +148,7 @@ func (g *Group) next(nowMs float64) (served bool) {
 		if served {
 			break
 		}
-		again := g.again(trail, some)
+		again := g.looksAgain(trail, some)
 		if !again {
 			g.sleep()
 		}
@@ -180,8 +189,12 @@ func (g *Group) run() {
 		r := &g.ranks[i]
 		ahead := r.flying
 		r.flying = r.batch
+		r.startMs = r.startOf(r.batch)
 		r.deliver(r.batch)
 		r.land(r.batch)
+		if r.offload != nil {
+			r.offload.tell(&r.out)
+		}
 		if emits && r.batch.tokens() == 0 {
 			r.emittingPasses++ // requests that emit again later begin another run of tokens
 		}
@@ -205,7 +218,7 @@ func (g *Group) merge() {
 	slowest := 0
 	for i := range g.ranks {
 		p := &g.ranks[i].out
-		if endMs := g.ranks[i].busyUntil(g.out.StartMs); endMs > g.out.EndMs {
+		if endMs := g.ranks[i].busyUntil(); endMs > g.out.EndMs {
 			g.out.EndMs, slowest = endMs, i
 		}
 		lockstep.Merge(&g.out, i, p)
@@ -214,23 +227,25 @@ func (g *Group) merge() {
 	g.out.KVEventsAtMs = g.out.StartMs
 	g.out.KVEvents = g.events.Take(g.out.KVEvents)
 	g.endMs = g.out.EndMs
-	g.lost.PassMs += float64(len(g.ranks)) * (g.out.EndMs - g.out.StartMs)
-	for i := range g.ranks {
-		g.lost.WaitMs += g.out.EndMs - g.ranks[i].busyUntil(g.out.StartMs)
+	g.endCopies()
+	if !g.out.Waits {
+		g.lost.PassMs += float64(len(g.ranks)) * (g.out.EndMs - g.out.StartMs)
+		for i := range g.ranks {
+			g.lost.WaitMs += g.out.EndMs - g.ranks[i].busyUntil()
+		}
 	}
 	if g.parts == nil {
 		return
 	}
 	for i := range g.ranks {
-		lockstep.MergeParts(g.parts, g.ranks[i].parts, i == slowest)
+		lockstep.MergeParts(g.parts, i, g.ranks[i].parts, i == slowest)
 	}
 }
 
-// busyUntil returns when a rank is done with its part of the pass that started at startMs. One without requests takes
-// no time.
-func (r *rank) busyUntil(startMs float64) float64 {
+// busyUntil returns when a rank is done with its part of the pass. That of one without requests takes no time.
+func (r *rank) busyUntil() float64 {
 	if r.out.Scheduled == 0 {
-		return startMs
+		return r.startMs
 	}
 	return r.out.EndMs
 }
@@ -387,7 +402,7 @@ func (g *Group) States() []engine.RequestState {
 
 // Observe implements [engine.Engine].
 func (g *Group) Observe() {
-	g.holders = map[kvcache.BlockID]int{}
+	g.holders = lockstep.NewHolders()
 	for i := range g.ranks {
 		g.ranks[i].Observe()
 	}

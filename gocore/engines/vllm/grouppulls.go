@@ -80,7 +80,7 @@ func (g *Group) partOf(id engine.RequestID) *rank {
 // idles reports whether a rank has nothing to do in the next pass, and nothing will make it until a request comes or a
 // transfer ends.
 func (r *rank) idles() bool {
-	return len(r.running) == 0 && r.waiting.Len() == 0 && (r.offload == nil || r.Scheduler.Requests() == 0) &&
+	return len(r.running) == 0 && r.waiting.Len() == 0 && (r.offload == nil || r.offload.quiet()) &&
 		!r.pulls.mayRun() &&
 		(r.flying == nil || r.flying.empty()) && !r.Scheduler.hears()
 }

@@ -708,15 +708,20 @@ func (o *offload) again(b *batch) bool {
 	if noticed || o.outstanding() || b.preempted > 0 {
 		return true
 	}
-	next, any := o.nextEnd()
-	if fetchedMs := o.nextFetched(); !math.IsInf(fetchedMs, 1) && (!any || fetchedMs < next) {
-		next, any = fetchedMs, true
-	}
-	if any && s.Requests() > 0 {
+	if next := o.nextMs(); !math.IsInf(next, 1) && s.Requests() > 0 {
 		s.out.Waits, s.out.WaitsFromMs = true, s.out.StartMs
 		b.startMs = next
 	}
 	return false
+}
+
+// nextMs returns when the next copy ends, or the next fetch from storage, +Inf if there is none.
+func (o *offload) nextMs() float64 {
+	atMs := o.nextFetched()
+	if endMs, any := o.nextEnd(); any {
+		atMs = min(atMs, endMs)
+	}
+	return atMs
 }
 
 // tell reports what has been copied since the last pass.

@@ -149,11 +149,7 @@ func (s *Scheduler) Requests() int {
 //	runs         |---1---|---2---|---3---|
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
-	if s.offload != nil {
-		s.offload.tellEarlier()
-		s.offload.catchUp(nowMs)
-		s.offload.advanceStorage(nowMs)
-	}
+	s.catchUp(nowMs)
 	b := s.next()
 	var ahead *batch
 	if s.rules.Async && !(b.empty() && s.handsOff) {
@@ -183,6 +179,15 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 
 func (s *Scheduler) begin(nowMs float64) {
 	s.out.Reset(nowMs, s.parts)
+}
+
+// catchUp brings the tiers below the pool up to the start of a pass.
+func (s *Scheduler) catchUp(nowMs float64) {
+	if s.offload != nil {
+		s.offload.tellEarlier()
+		s.offload.catchUp(nowMs)
+		s.offload.advanceStorage(nowMs)
+	}
 }
 
 // next returns the pass that starts now. One in which the only running request had to preempt itself, or that notices

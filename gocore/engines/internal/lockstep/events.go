@@ -8,13 +8,33 @@ type Events struct {
 	blocks []kvcache.BlockID // of merged events, one after another
 }
 
-// Add appends what events of one rank change for the worker. holders counts, for each block, the ranks that have it.
-func (m *Events) Add(holders map[kvcache.BlockID]int, events []kvcache.Event) {
+// Holders counts, for each block, the ranks that have it: in each tier, and those that need its name.
+type Holders []map[kvcache.BlockID]int
+
+// NewHolders returns counts of ranks that have nothing.
+func NewHolders() Holders {
+	h := make(Holders, kvcache.Tiers+1)
+	for i := range h {
+		h[i] = map[kvcache.BlockID]int{}
+	}
+	return h
+}
+
+// of returns the counts that an event changes.
+func (h Holders) of(e kvcache.Event) map[kvcache.BlockID]int {
+	if e.Kind == kvcache.Held || e.Kind == kvcache.LetGo {
+		return h[kvcache.Tiers]
+	}
+	return h[e.Tier]
+}
+
+// Add appends what events of one rank change for the worker.
+func (m *Events) Add(holders Holders, events []kvcache.Event) {
 	for _, e := range events {
-		if e.Kind == kvcache.Removed {
-			m.removed(holders, e)
+		if e.Kind == kvcache.Removed || e.Kind == kvcache.LetGo {
+			m.removed(holders.of(e), e)
 		} else {
-			m.stored(holders, e)
+			m.stored(holders.of(e), e)
 		}
 	}
 }

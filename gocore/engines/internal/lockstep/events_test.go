@@ -12,7 +12,7 @@ import (
 func TestEventsOfRanks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	var merger Events
-	holders := map[kvcache.BlockID]int{}
+	holders := NewHolders()
 	ranks := [2]map[kvcache.BlockID]bool{{}, {}}
 	seen := map[kvcache.BlockID]bool{}
 	for range 5000 {
@@ -51,5 +51,29 @@ func TestEventsOfRanks(t *testing.T) {
 				t.Fatalf("block %d: the worker has it %t, want %t", id, seen[id], want)
 			}
 		}
+	}
+}
+
+// TestTiersAreApart has one rank store a block on the device that another rank has on its host, and both name it: each
+// tier, and the names, are counted by themselves.
+func TestTiersAreApart(t *testing.T) {
+	var merger Events
+	holders := NewHolders()
+	count := 0
+	for _, e := range []kvcache.Event{
+		{Kind: kvcache.Held, Tier: kvcache.Host}, {Kind: kvcache.Stored, Tier: kvcache.Host}, {Kind: kvcache.Stored},
+		{Kind: kvcache.Removed}, {Kind: kvcache.Removed, Tier: kvcache.Host}, {Kind: kvcache.LetGo, Tier: kvcache.Host},
+	} {
+		e.Blocks = []kvcache.BlockID{7}
+		merger.Add(holders, []kvcache.Event{e})
+		for _, got := range merger.Take(nil) {
+			if got.Kind != e.Kind || got.Tier != e.Tier {
+				t.Errorf("got %+v, want %+v", got, e)
+			}
+			count++
+		}
+	}
+	if count != 6 {
+		t.Errorf("got %d events, want 6", count)
 	}
 }

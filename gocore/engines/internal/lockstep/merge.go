@@ -25,10 +25,11 @@ func Merge(pass *engine.Pass, rank int, p *engine.Pass) {
 	pass.ReleasedAtStart = append(pass.ReleasedAtStart, p.ReleasedAtStart...)
 	pass.Rejected = append(pass.Rejected, p.Rejected...)
 	pass.Signals = append(pass.Signals, p.Signals...)
+	pass.Copied.Add(p.Copied)
 }
 
 // MergeParts adds the parts of a rank to those of a common pass, whose time goes where that of the slowest rank goes.
-func MergeParts(parts, p *engine.Parts, slowest bool) {
+func MergeParts(parts *engine.Parts, rank int, p *engine.Parts, slowest bool) {
 	if slowest {
 		parts.PromptMs, parts.DecodeMs, parts.HostMs = p.PromptMs, p.DecodeMs, p.HostMs
 	}
@@ -36,4 +37,8 @@ func MergeParts(parts, p *engine.Parts, slowest bool) {
 	parts.LostAtStart = append(parts.LostAtStart, p.LostAtStart...)
 	parts.LostAtEnd = append(parts.LostAtEnd, p.LostAtEnd...)
 	parts.Prompts = append(parts.Prompts, p.Prompts...)
+	for _, c := range p.Copies {
+		c.Rank = rank
+		parts.Copies = append(parts.Copies, c)
+	}
 }
