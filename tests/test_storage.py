@@ -46,6 +46,33 @@ def test_workers_read_what_others_wrote(folder: Path, scheduler: dict[str, Any])
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS, ids=["vllm", "sglang"])
+def test_routers_count_what_the_storage_has(folder: Path, scheduler: dict[str, Any]) -> None:
+    """One prompt comes again and again: to the worker that has it or, if the storage counts as much, to both."""
+    prompt = list(range(41))
+    rows = [row(at, 40 * BLOCK + 5, 20, prompt) for at in (0, *range(1000, 1600, 50))]
+    trace = write_trace(folder / "routed.jsonl", rows)
+    tier = {"num_blocks": 400, "load_ms_per_block": 0.01, "store_ms_per_block": 0.01, **STORAGE}
+    engine = {**scheduler, "block_size": BLOCK, "num_gpu_blocks": 600, "host_cache": tier}
+
+    def routed(multiplier: float) -> Any:
+        return run_trace_replay(
+            trace,
+            extra_engine_args=engine,
+            trace_block_size=BLOCK,
+            num_workers=2,
+            router_mode="kv_router",
+            router_config={"router_seed": 3, "shared_cache_multiplier": multiplier},
+        )
+
+    hot, both = routed(0), routed(1)
+    assert len(set(hot.requests["decode_worker_idx"].tolist())) == 1
+    assert hot["storage_read_blocks"] == 0
+    assert set(both.requests["decode_worker_idx"].tolist()) == {0, 1}
+    assert both["storage_read_blocks"] == both["host_loaded_blocks"] == 40
+    assert both["storage_written_blocks"] == hot["storage_written_blocks"] == 40
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=["vllm", "sglang"])
 def test_prompts_wait_for_their_reads_or_not(folder: Path, scheduler: dict[str, Any]) -> None:
     def found(policy: str, **more: float) -> Any:
         return stored(folder, scheduler, {**STORAGE, "storage_prefetch_policy": policy, **more})

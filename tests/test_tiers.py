@@ -281,6 +281,47 @@ def test_routers_count_lower_tiers(folder: Path) -> None:
     assert both["host_stored_blocks"] == hot["host_stored_blocks"] == 40
 
 
+def loads_again(folder: Path, engine: dict[str, Any], **more: Any) -> Any:
+    """A prompt, another one that takes its room on the GPU, and the first one again, which comes from the host."""
+    rows = [row(0, 64, 2, [1, 2, 3, 4]), row(100, 96, 2, [*range(11, 17)]), row(300, 64, 3, [1, 2, 3, 4])]
+    tier = {"num_blocks": 32, "load_ms_per_block": 1, "store_ms_per_block": 1}
+    return run_trace_replay(
+        write_trace(folder / "again.jsonl", rows),
+        extra_engine_args={"block_size": BLOCK, "num_gpu_blocks": 7, **engine, "host_cache": tier},
+        trace_block_size=BLOCK,
+        attribution=True,
+        **more,
+    )
+
+
+def test_which_part_of_the_first_token_is_loading(folder: Path) -> None:
+    """The times are those of vLLM's scheduler: four blocks are loaded in 4 ms, and the prompt's last token computed."""
+    report = loads_again(folder, {"scheduler": "vllm"})
+    rows = report.requests
+    assert rows["ttft_ms"][2] == pytest.approx(48.714563)
+    assert rows["ttft_kv_transfer_ms"].tolist() == [0, 0, pytest.approx(4)]
+    assert rows["ttft_worker_wait_ms"][2] == pytest.approx(0)
+    spent = sum(rows[f"ttft_{part}_ms"][2] for part in ("kv_transfer", "own_prompt", "decode"))
+    assert spent == pytest.approx(rows["ttft_ms"][2])
+    assert report["attribution"]["ttft_ms"]["parts"]["kv_transfer"]["mean"] == pytest.approx(4 / 3)
+
+
+def test_ranks_have_hosts_of_their_own(folder: Path, cli: Cli) -> None:
+    """Of two ranks, which take requests in turn, the one that computed a prompt finds it on its host."""
+    engine = {"scheduler": "vllm", "dp_size": 2, "dp_routing": "round_robin"}
+    report = loads_again(folder, engine, timeline=str(folder / "ranks.pftrace"), timeseries_step="50ms")
+    assert report.requests["dp_rank"].tolist() == [0, 1, 0]
+    assert report["host_stored_blocks"] == 4 + 6  # of a prompt of 64 tokens that is still on its GPU nothing is loaded
+    busy = report["host_store_busy_ratio"] * report["duration_ms"] * 2
+    assert busy == pytest.approx(report["host_store_ms"]) == pytest.approx(10)
+    events = (folder / "ranks.pftrace").read_bytes()
+    assert b"copies to the host" in events
+    assert b"copies to the host, rank 1" in events
+    args = {**engine, "host_cache": {"num_blocks": 50, "shared": True}}
+    done = cli(folder / "again.jsonl", "--trace-block-size", str(BLOCK), "--extra-engine-args", json.dumps(args))
+    assert "dp_size: got 2, want 1 with host_cache.shared or storage" in refused(done)
+
+
 @pytest.mark.parametrize("engine", [{"scheduler": "vllm"}, {"engine_type": "sglang", "scheduler": "sglang"}])
 def test_answers_are_found_with_the_next_turn(folder: Path, engine: dict[str, Any]) -> None:
     """A trace of what is new in each turn: its second prompt is the first one, the answer and 16 tokens more."""

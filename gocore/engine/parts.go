@@ -18,6 +18,14 @@ type Parts struct {
 	Prompts []PromptShare
 	// Copies are those between the device and a tier of host memory that were submitted since the pass before.
 	Copies []Copy
+	// Loaded are the requests whose KV has come back from the host, while they waited, when that was noticed.
+	Loaded []HostLoad
+}
+
+// HostLoad is the time in which the KV of a waiting request is copied back from the host.
+type HostLoad struct {
+	ID              RequestID
+	FromMs, UntilMs float64
 }
 
 // Copy is blocks on their way to the host, or back, or between the host and storage behind it. Those of one rank in one
@@ -52,7 +60,7 @@ func (p *Parts) Clone() *Parts {
 	kept := *p
 	kept.Joined, kept.Prompts = slices.Clone(p.Joined), slices.Clone(p.Prompts)
 	kept.LostAtStart, kept.LostAtEnd = slices.Clone(p.LostAtStart), slices.Clone(p.LostAtEnd)
-	kept.Copies = slices.Clone(p.Copies)
+	kept.Copies, kept.Loaded = slices.Clone(p.Copies), slices.Clone(p.Loaded)
 	return &kept
 }
 
@@ -61,7 +69,7 @@ func (p *Parts) Reset() {
 	if p != nil {
 		*p = Parts{
 			Joined: p.Joined[:0], LostAtStart: p.LostAtStart[:0], LostAtEnd: p.LostAtEnd[:0], Prompts: p.Prompts[:0],
-			Copies: p.Copies[:0],
+			Copies: p.Copies[:0], Loaded: p.Loaded[:0],
 		}
 	}
 }
@@ -77,6 +85,13 @@ func (p *Parts) Join(id RequestID) {
 func (p *Parts) Copy(c Copy) {
 	if p != nil {
 		p.Copies = append(p.Copies, c)
+	}
+}
+
+// Load notes that the KV of a waiting request has been copied back.
+func (p *Parts) Load(l HostLoad) {
+	if p != nil {
+		p.Loaded = append(p.Loaded, l)
 	}
 }
 

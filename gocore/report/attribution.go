@@ -31,7 +31,7 @@ const (
 	Preempted                // after it has lost its KV, until it takes part in a pass again
 	Recompute                // computing tokens again that it had computed before
 	KVWait                   // for room for its KV on a decode worker, and for that worker to take it over
-	KVTransfer               // its KV moves
+	KVTransfer               // its KV moves, between workers or back from host memory
 	Decode                   // the decode part of the passes that it takes part in
 	DecodeSlowed             // others' prompts in passes while it decodes
 	Host                     // the host's time: step_overhead_us, request_overhead_us and the like
@@ -180,6 +180,9 @@ func (a *attribution) pass(w *progress, p *engine.Pass) (atEnd passSums) {
 		}
 		return atEnd
 	}
+	for _, l := range p.Parts.Loaded {
+		a.loaded(l)
+	}
 	for _, id := range p.Parts.Joined {
 		a.joins(id, p.StartMs, atStart)
 	}
@@ -203,6 +206,17 @@ func (a *attribution) joins(id engine.RequestID, ms float64, at passSums) {
 		q.parts[Host] += delay
 	}
 	q.state, q.joined, q.at = computing, true, at
+}
+
+// loaded takes the time in which the KV of a waiting request was copied back from what it spent on waiting.
+func (a *attribution) loaded(l engine.HostLoad) {
+	q := &a.requests[l.ID]
+	if q.state >= spending(numParts) {
+		return
+	}
+	waits := Part(q.state)
+	q.spends(KVTransfer, max(l.FromMs, q.sinceMs))
+	q.spends(waits, max(l.UntilMs, q.sinceMs))
 }
 
 // loses ends that time: the request waits for its turn again.

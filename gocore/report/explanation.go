@@ -15,7 +15,7 @@ var partDocs = [numParts]string{
 	Preempted:    "after it has lost its KV, until it takes part in a pass again",
 	Recompute:    "computing tokens again that it had computed before",
 	KVWait:       "two pools: for room on the decode worker, and for that worker to take over the KV",
-	KVTransfer:   "two pools: while its KV moves",
+	KVTransfer:   "while its KV moves: between two pools, or back from host memory before it is admitted",
 	Decode:       "the decode part of the passes that it takes part in",
 	DecodeSlowed: "others' prompts in passes while it decodes",
 	Host:         "host time: `step_overhead_us`, `seq_overhead_us`, `request_overhead_us`",

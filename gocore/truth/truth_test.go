@@ -143,12 +143,12 @@ func check(c *Case, scheduler string) error {
 }
 
 // TestRecordedRanks compares every request, and its rank, with what vLLM's and SGLang's own schedulers did as
-// data-parallel ranks that run their passes together.
+// data-parallel ranks that run their passes together; those of the second file have host memory.
 func TestRecordedRanks(t *testing.T) {
 	for _, file := range []struct {
 		name, scheduler string
 		want            int
-	}{{"ranks", "vllm-0.28", 50}, {"sglang-ranks", "sglang-0.5", 40}} {
+	}{{"ranks", "vllm-0.28", 50}, {"ranks-host", "vllm-0.33", 40}, {"sglang-ranks", "sglang-0.5", 40}} {
 		cases := 0
 		readCases(t, "../../tests/truth/"+file.name+".jsonl.gz", func(c *Case) {
 			cases++

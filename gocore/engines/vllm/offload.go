@@ -74,7 +74,8 @@ type transferring struct {
 	spans   []chunks.Span
 	slots   []paged.Slot // that a store reads whose request has ended
 	blocks  int
-	endMs   float64 // once it is submitted, without others that share the store
+	beganMs float64
+	endMs   float64 // both once it is submitted; with others that share the store, once it is noticed
 	move    *sharing.Move
 	ready   bool // others have been told that its chunks are there
 }
@@ -557,7 +558,7 @@ func (o *offload) run(t *transferring, queue *deque.Deque[*transferring], lastEn
 	}
 	startMs := max(atMs, *lastEnd)
 	tookMs := o.latencyMs + float64(float64(t.blocks)*blockMs)
-	t.endMs = startMs + tookMs
+	t.beganMs, t.endMs = startMs, startMs+tookMs
 	*lastEnd = t.endMs
 	o.passOn(t, t.endMs)
 	o.count(t, startMs, tookMs)
@@ -612,6 +613,7 @@ func (o *offload) finish(t *transferring) {
 		return
 	}
 	r.hosted.loaded = true
+	o.s.parts.Load(engine.HostLoad{ID: r.id, FromMs: t.beganMs, UntilMs: t.endMs})
 	o.s.register(r, r.computed)
 	r.computed = min(r.computed, r.tokens()-1)
 }

@@ -135,7 +135,7 @@ func (o *offload) noticeEnded(atMs float64) (any bool) {
 			if !ended || endMs > atMs {
 				break
 			}
-			t.endMs, any = endMs, true
+			t.beganMs, t.endMs, any = beganMs, endMs, true
 			o.passOn(t, endMs)
 			o.count(t, beganMs, endMs-beganMs)
 			o.finish(queue.PopFront())

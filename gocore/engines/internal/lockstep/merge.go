@@ -37,6 +37,7 @@ func MergeParts(parts *engine.Parts, rank int, p *engine.Parts, slowest bool) {
 	parts.LostAtStart = append(parts.LostAtStart, p.LostAtStart...)
 	parts.LostAtEnd = append(parts.LostAtEnd, p.LostAtEnd...)
 	parts.Prompts = append(parts.Prompts, p.Prompts...)
+	parts.Loaded = append(parts.Loaded, p.Loaded...)
 	for _, c := range p.Copies {
 		c.Rank = rank
 		parts.Copies = append(parts.Copies, c)

@@ -30,7 +30,7 @@ _ADVICE: Mapping[str, str] = {
     "preempted": "more KV blocks (num_gpu_blocks) or fewer requests at a time (max_num_seqs) shorten it",
     "recompute": "more KV blocks (num_gpu_blocks) or fewer requests at a time (max_num_seqs) shorten it",
     "kv_wait": "more decode workers or KV blocks shorten it",
-    "kv_transfer": "a faster link between the pools shortens it",
+    "kv_transfer": "a faster link shortens it, between the pools or to host memory",
     "decode": "smaller batches (max_num_seqs) or more workers shorten it",
     "decode_slowed": "a smaller max_num_batched_tokens shortens it, and so do pools of prefill and decode workers",
     "host": "step_overhead_us, seq_overhead_us and request_overhead_us set it",
