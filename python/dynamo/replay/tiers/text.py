@@ -76,7 +76,10 @@ def _beside_gpu(found: Mapping[str, Any]) -> str:
         return ""
     pool, enough = found["gpu"], found["enough"]
     if pool["blocks"] >= enough["blocks"]:
-        return f" The GPU's pool of {size(pool)} finds all of that: host memory adds nothing."
+        return (
+            f" The GPU's pool of {size(pool)} finds all of that: to requests that run one after another host memory"
+            " adds nothing."
+        )
     return (
         f" The GPU's pool of {size(pool)} finds {pool['hit_ratio']:.1%} alone: host memory adds something only if it is"
         f" larger than that, and up to {(enough['hit_ratio'] - pool['hit_ratio']):.1%} of the prompt tokens."
