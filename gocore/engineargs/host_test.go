@@ -92,3 +92,26 @@ func TestHostWordsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestHostOfRanks gives each rank host memory and a link of its own, and has what is not known of them refused.
+func TestHostOfRanks(t *testing.T) {
+	const vllm = `"scheduler": "vllm", "kv_bytes_per_token": 131072, "host_cache_gb": 1, "host_link": "pcie5"`
+	one, _, err := Parse(`{` + vllm + `}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranks, _, err := Parse(`{` + vllm + `, "dp_size": 4}`)
+	if err != nil || ranks.Ranks != 4 || ranks.HostCache != one.HostCache {
+		t.Errorf("got %+v of %d ranks, %v, want %+v", ranks.HostCache, ranks.Ranks, err, one.HostCache)
+	}
+	for more, want := range map[string]string{
+		`"dp_size": 2, "host_cache": {"shared": true}`:      "dp_size: got 2, want 1 with host_cache.shared or storage",
+		`"dp_size": 2, "host_cache": {"storage_blocks": 9}`: "dp_size: got 2, want 1 with host_cache.shared or storage",
+		`"kv_cache_groups": [{"type": "full"}, {"type": "linear"}]`: "kv_cache_groups: got 2 groups, want one with " +
+			"host_cache: what vLLM stores of windows and linear states is not known",
+	} {
+		if _, _, err := Parse(`{` + vllm + `, ` + more + `}`); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", more, err, want)
+		}
+	}
+}
