@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/journal"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/strictjson"
@@ -111,14 +112,17 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 		Grouped: d.args.LayerGroups().Beside > 0,
 		Name:    r.nameInTimeline,
 	}
-	cfg.Blocks[engine.Aggregated], cfg.Blocks[engine.Decode] = d.args.NumGPUBlocks, d.args.NumGPUBlocks
-	cfg.Blocks[engine.Prefill] = d.prefill.NumGPUBlocks
+	cfg.Blocks[engine.Aggregated], cfg.Blocks[engine.Decode] = blocksOf(d.args), blocksOf(d.args)
+	cfg.Blocks[engine.Prefill] = blocksOf(d.prefill)
 	cfg.OtherBlocks[engine.Aggregated] = d.args.SGLang.Window.Blocks
 	if r.sla.IsSet() {
 		cfg.Good = r.sla.Met
 	}
 	return journal.New(cfg)
 }
+
+// blocksOf returns the size of the KV pools of a worker: each of its ranks has one.
+func blocksOf(args engineargs.Args) int { return args.NumGPUBlocks * max(1, args.Ranks) }
 
 // nameInTimeline returns the row of a request in its trace, as in the per-request columns.
 func (r *run) nameInTimeline(id engine.RequestID) string {

@@ -422,3 +422,14 @@ func start(config string, m *Monitor) <-chan error {
 	}()
 	return ended
 }
+
+// TestRanksFillTheirPools fills the pools of two ranks: no more than all of the KV of a worker is in use.
+func TestRanksFillTheirPools(t *testing.T) {
+	series := mustRun(t, `{"kind":"synthetic","input_tokens":128,"output_tokens":64,"request_count":40,`+
+		`"timeseries_step":"100ms","extra_engine_args":"{\"scheduler\": \"vllm\", \"block_size\": 16, `+
+		`\"num_gpu_blocks\": 24, \"dp_size\": 2}"}`).series
+	use, ok := series.Floats("kv_use")
+	if most := slices.Max(use); !ok || most < 0.8 || most > 1 {
+		t.Errorf("at most %v of the pools is in use", most)
+	}
+}

@@ -56,7 +56,7 @@ func TestWriteAndRead(t *testing.T) {
 	if use := reader.TakeUse(); use.Loaded != 2 || use.LoadMs != 7.5 {
 		t.Errorf("%+v", use)
 	}
-	if copies := writer.TakeCopies(); fmt.Sprint(copies) != "[{false true 0 9 4}]" {
+	if copies := writer.TakeCopies(); fmt.Sprint(copies) != "[{false true 0 9 4 0}]" {
 		t.Errorf("copies %v", copies)
 	}
 }
