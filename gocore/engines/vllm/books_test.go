@@ -21,23 +21,14 @@ func TestBooksOfHost(t *testing.T) {
 		s := New(args, engine.Setup{Explain: true})
 		o := s.offload
 		var told engine.Copied
-		var copied [2]int
-		var ends [2]float64
+		var copied copies
 		err := enginetest.Draw(rng, args).Run(s, func(p *engine.Pass) {
 			if p.Parts == nil { // of a coast, before which all copies have ended
 				return
 			}
 			told.Add(p.Copied)
 			for _, c := range p.Parts.Copies {
-				way := 0
-				if c.Back {
-					way = 1
-				}
-				if c.StartMs < ends[way] || c.EndMs < c.StartMs {
-					t.Fatalf("seed %d: %+v, after one that ends at %v", seed, c, ends[way])
-				}
-				copied[way] += c.Blocks
-				ends[way] = c.EndMs
+				copied.add(t, seed, c)
 			}
 			toCome := 0
 			for _, list := range [][]*transferring{o.pending, o.fresh} {
@@ -49,8 +40,8 @@ func TestBooksOfHost(t *testing.T) {
 			if told.Stored+toCome != (use.Evicted+use.Resident)*size || told.Evicted != use.Evicted*size {
 				t.Fatalf("seed %d: stored %d, to come %d, in chunks of %d %+v", seed, told.Stored, toCome, size, use)
 			}
-			if told.Stored != copied[0] || told.Loaded != copied[1] {
-				t.Fatalf("seed %d: copies of %v blocks, told %+v", seed, copied, told)
+			if told.Stored != copied.blocks[0] || told.Loaded != copied.blocks[1] {
+				t.Fatalf("seed %d: copies of %v blocks, told %+v", seed, copied.blocks, told)
 			}
 			running := 0
 			for i := range o.loading.Len() {
@@ -68,4 +59,24 @@ func TestBooksOfHost(t *testing.T) {
 	if moved.Loaded == 0 || moved.Evicted == 0 || moved.Found == 0 || moved.Missed == 0 {
 		t.Errorf("nothing happened: %+v", moved)
 	}
+}
+
+// copies counts the blocks that are copied to a host, and back, and knows when the last copy ends.
+type copies struct {
+	blocks [2]int
+	ends   [2]float64
+}
+
+// add counts a copy, which must not overlap with the one before in its direction.
+func (all *copies) add(t *testing.T, seed uint64, c engine.Copy) {
+	t.Helper()
+	way := 0
+	if c.Back {
+		way = 1
+	}
+	if c.StartMs < all.ends[way] || c.EndMs < c.StartMs {
+		t.Fatalf("seed %d: %+v, after one that ends at %v", seed, c, all.ends[way])
+	}
+	all.blocks[way] += c.Blocks
+	all.ends[way] = c.EndMs
 }
