@@ -2,7 +2,7 @@ package vllm
 
 import "math"
 
-// Host memory of a Group: each rank copies by itself, as offload.go has it. The copies that had ended when the part of a
+// Host memory of a Group: each rank copies by itself, as offload.go has it. Copies that had ended when the part of a
 // rank started are noticed when the common pass ends, by a rank that serves nothing, too.
 
 // noticeCopies takes note of the copies that had ended when the parts of a pass started that serves requests.
