@@ -15,7 +15,8 @@ func (r *run) single(setups []engine.Setup) error {
 	if r.sumsDo() {
 		only.CoastWithBursts()
 	}
-	for r.nowMs <= r.MaxSimTimeMs && !r.collector.TooLate() && (only.Engine.Requests() > 0 || r.driver.Unreleased() > 0) {
+	for r.nowMs <= r.MaxSimTimeMs && !r.collector.TooLate() &&
+		(only.Engine.Requests() > 0 || r.driver.Unreleased() > 0) {
 		r.releaseSingle()
 		if only.Engine.Requests() == 0 {
 			next, ok := r.driver.NextMs()

@@ -108,7 +108,8 @@ func TestRunsEndWhenTooMuchIsLate(t *testing.T) {
 							}
 						}
 						if ended.Collector.TooLate() != (ended.Collector.Late()[0] > limits[0].Most) {
-							t.Fatalf("%s: %d late, %v", engineArgs, ended.Collector.Late()[0], ended.Collector.TooLate())
+							t.Fatalf("%s: %d late, and %v", engineArgs, ended.Collector.Late()[0],
+								ended.Collector.TooLate())
 						}
 						if !ended.Collector.TooLate() && len(found) != len(whole) {
 							t.Fatalf("%s: the run ended early", engineArgs)
