@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pagetools import faint
 from servetools import FAST, MODEL, serving
 
 # The second argument of fetch makes the browser ask the server first.
@@ -41,9 +42,9 @@ def test_pages_of_other_origins_may_not(browser: Any, tmp_path: Path) -> None:
         assert "TypeError" in ask(browser, tmp_path, s.url)
 
 
-def shown(browser: Any, url: str, width: int) -> Any:
+def shown(browser: Any, url: str, width: int, colours: str = "light") -> Any:
     """The page of a server once it has news of it."""
-    page = browser.new_page(viewport={"width": width, "height": 800})
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=colours)
     page.problems = []
     page.on("pageerror", lambda error: page.problems.append(str(error)))
     page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
@@ -53,10 +54,12 @@ def shown(browser: Any, url: str, width: int) -> Any:
     return page
 
 
-@pytest.mark.parametrize(("prefix", "width"), [("/", 360), ("/sim/", 1280)])
-def test_page(browser: Any, tmp_path: Path, prefix: str, width: int) -> None:
+@pytest.mark.parametrize(
+    ("prefix", "width", "colours"), [("/", 360, "light"), ("/sim/", 1280, "light"), ("/", 1280, "dark")]
+)
+def test_page(browser: Any, tmp_path: Path, prefix: str, width: int, colours: str) -> None:
     with serving(tmp_path, *FAST, "--num-workers", "3") as s:
-        page = shown(browser, s.url + prefix, width)
+        page = shown(browser, s.url + prefix, width, colours)
         page.locator("#workers tr").nth(2).wait_for()
         page.fill("#most", "7")
         page.click("#send")
@@ -73,6 +76,7 @@ def test_page(browser: Any, tmp_path: Path, prefix: str, width: int) -> None:
         assert f"{s.url}{prefix}v1/chat/completions" in page.inner_text("#curl")
         assert '"max_tokens":7' in page.inner_text("#curl")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert faint(page) == []
         assert not page.problems
         page.close()
 
