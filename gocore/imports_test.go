@@ -50,7 +50,7 @@ var areas = []struct {
 		"engine": {"handoff", "kvcache", "speculation", "timing"},
 		"engineargs": {"aic", "engine", "handoff", "models", "speculation", "spelling", "strictjson",
 			"timing"},
-		"aic/session":               {"aic", "engineargs", "timing"},
+		"aic/session":               {"aic", "engineargs", "models", "strictjson", "timing"},
 		"engines/internal/calendar": {},
 		"engines/enginetest":        {"engine", "engineargs", "kvcache", "scripttest"},
 		"worker/intake":             {"engine", "kvcache"},

@@ -321,6 +321,34 @@ def test_the_pool_is_estimated(fake: Path, cli: Cli, folder: Path) -> None:
     assert report["rejected_requests"] == 0
 
 
+def test_the_pool_is_estimated_as_the_engine_does(fake: Path, cli: Cli, folder: Path) -> None:
+    """A log of this model has 51.38 GiB; the SDK's answer, 964 blocks, is not asked for. The report has the parts."""
+    configs = fake / "aiconfigurator" / "model_configs"
+    configs.mkdir()
+    llama = {
+        "model_type": "llama",
+        "num_hidden_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+        "max_position_embeddings": 131072,
+    }
+    (configs / "m_config.json").write_text(json.dumps(llama))
+    by_engine = {"aic_system": "h200_sxm", "gpu_memory_gib": 79.2, "kv_pool_estimate": "engine", "max_num_seqs": 1024}
+    by_engine |= {"engine_version": "0.11.0", "max_num_batched_tokens": 8192}
+    done = cli(*ONE, *engine(**by_engine), "--report-json", "report.json")
+    assert done.returncode == 0, done
+    assert "KV pool, estimated as the engine does: " in done.stdout
+    assert "71.3 GiB less 15.0 GiB of weights, 4.8 GiB of activations, 0.0 GiB of CUDA graphs" in done.stdout
+    made = json.loads((folder / "report.json").read_text())["provenance"]
+    parts = made["kv_pool_memory"]["extra_engine_args"]
+    assert parts["kv_cache"] / (1 << 30) == pytest.approx(51.38, rel=0.01)
+    assert made["estimated_gpu_blocks"]["extra_engine_args"] == parts["tokens"] // 64
+    assert "has no config.json of moe" in refused(cli(*ONE, *engine(**by_engine, aic_model_path="moe")))
+
+
 def test_what_durations_are_of(fake: Path, cli: Cli, folder: Path) -> None:
     """Release, GPU, model, precision, engine, calibration; and the error that was measured of them, if any was."""
     metadata_of = fake / "aiconfigurator-0.12.0.dist-info"

@@ -87,6 +87,11 @@ type Capacity struct {
 	BlockSize int // tokens
 	MaxTokens int // of a pass
 	Fraction  float64
+	// ByEngine says that the size is estimated as the engine does, and not by the SDK; see [models.Memory].
+	ByEngine bool
+	MaxSeqs  int     // of a pass
+	GPUGiB   float64 // 0 if the memory of the GPU is not known
+	Release  string  // of the engine, "" for the newest
 }
 
 // PoolBlocks estimates how many blocks the KV pool of one attention data-parallel rank has. The backend of the session
@@ -109,6 +114,22 @@ func (c Client) PoolBlocks(s Session, of Capacity) (int, error) {
 		return 0, fmt.Errorf("the AIC SDK estimates %d blocks", *answer.Blocks)
 	}
 	return *answer.Blocks, nil
+}
+
+// ModelConfig returns the config.json of the model of a session, and what the checkpoint says beside it of its
+// quantisation, "" for nothing.
+func (c Client) ModelConfig(s Session) (config, quantization string, err error) {
+	var answer struct {
+		Config       *string `json:"config"`
+		Quantization string  `json:"quantization"`
+	}
+	if err := c.exchange("model_config", map[string]any{"session": s.ID}, &answer); err != nil {
+		return "", "", err
+	}
+	if answer.Config == nil {
+		return "", "", errIncomplete
+	}
+	return *answer.Config, answer.Quantization, nil
 }
 
 // KVBytes returns the size of a token's KV of the whole model, in bytes; 0 if the SDK does not know it.

@@ -9,10 +9,14 @@ import (
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
+	"dynosim/gocore/models"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing"
 )
+
+// PoolMemory is how the memory of a GPU is divided.
+type PoolMemory = models.Memory
 
 // Args describes one engine. Parse has checked every value; treat it as read-only.
 type Args struct {
@@ -75,6 +79,8 @@ type Args struct {
 	AICGrid bool
 	// Capacity describes the memory from which the size of the KV pool is estimated; it is zero if the size is known.
 	Capacity aic.Capacity
+	// PoolMemory is how the memory of a GPU was divided to estimate the size of the pool; it is zero if it was not.
+	PoolMemory PoolMemory
 	// Drafts is the number of tokens that speculative decoding drafts in each step, 0 for none; AcceptRates lists
 	// the probability that each of them is accepted, for [speculation.ParseRates], and DraftSeed decides which are
 	// accepted.
@@ -488,6 +494,12 @@ func capacity(o *strictjson.Object, args Args) aic.Capacity {
 	}
 	if o.Given(memory.Field) {
 		c.Fraction = o.Float(memory.Field)
+	}
+	if o.Text("kv_pool_estimate") == engineEstimate {
+		c.ByEngine, c.MaxSeqs, c.Release = true, args.MaxNumSeqs, o.Text("engine_version")
+		if c.GPUGiB = gpuMemory[args.AIC.System]; o.Given("gpu_memory_gib") {
+			c.GPUGiB = o.Float("gpu_memory_gib")
+		}
 	}
 	return c
 }

@@ -251,6 +251,9 @@ var table = []field{
 		"Factor on the predicted time of decode passes.").byKeyword(),
 	row("kv_pool_scale", factor, 1.0,
 		"Factor on an estimated KV pool.").forPool().byKeyword(),
+	row("kv_pool_estimate", word(sdkEstimate, engineEstimate), sdkEstimate,
+		"Who estimates the KV pool: the AIC SDK, or ``\"engine\"``, as vLLM or SGLang divides the memory of a GPU when "+
+			"it starts (weights, activations, libraries); the report says the parts.").forPool().byKeyword(),
 	row("calibration", strictjson.Text{NonEmpty: true, Path: true}, nil,
 		"File with a profile that dynamo.calibrate wrote, or ``\"auto\"`` for the profile that comes with this "+
 			"package: it sets those "+
@@ -264,6 +267,8 @@ var table = []field{
 
 const (
 	destinationMissing = "destination_missing"
+	sdkEstimate        = "sdk"
+	engineEstimate     = "engine"
 	unlimitedLanes     = "unlimited"
 	gridShapes         = "grid"
 )

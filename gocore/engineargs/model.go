@@ -21,7 +21,8 @@ const reservedGiB = 2
 // gpuMemory is the memory that GPUs have for programs, in GiB, by the names of the AIC SDK.
 var gpuMemory = map[string]float64{
 	"": 79.2, "h100_sxm": 79.2, "a100_sxm": 79.2, "h200_sxm": 139.8, "b200_sxm": 178.4, "gb200": 184.0,
-	"gb200_sxm": 184.0, "l40s": 44.4,
+	"gb200_sxm": 184.0, "l40s": 44.4, "a100_pcie": 79.2, "h100_pcie": 79.2, "b300_sxm": 267.7, "gb300": 276.6,
+	"rtx_pro_6000_server": 95.0, "l4": 22.0, "a30": 23.5,
 }
 
 // mostRanks bounds the tensor parallelism that is chosen for a model.
@@ -102,6 +103,9 @@ func checkBesideModel(o *strictjson.Object) error {
 		return nil
 	}
 	for _, name := range besideModel {
+		if name == "gpu_memory_gib" && o.Text("kv_pool_estimate") == engineEstimate {
+			continue
+		}
 		if o.Given(name) && !o.AtDefault(name) {
 			return mismatch(o, name, "it left out without model or model_config, or one of them")
 		}

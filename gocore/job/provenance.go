@@ -23,7 +23,9 @@ type provenance struct {
 	Arguments map[string]any `json:"arguments"`
 	// Estimated is the sizes of KV pools that the AIC SDK has estimated, by argument.
 	Estimated map[string]int `json:"estimated_gpu_blocks,omitempty"`
-	Inputs    []inputFile    `json:"inputs"`
+	// PoolMemory is how the memory of a GPU was divided for those that were estimated as the engine does.
+	PoolMemory map[string]engineargs.PoolMemory `json:"kv_pool_memory,omitempty"`
+	Inputs     []inputFile                      `json:"inputs"`
 	// Durations is what the durations of each pool are of.
 	Durations []durations `json:"durations"`
 	// KVCaches is what vLLM would log of the KV caches of engines that serve a named model.
@@ -72,10 +74,13 @@ var functions = map[string]string{kindTrace: "run_trace_replay", kindSynthetic: 
 // fails if they differ from those of the run that is to be repeated.
 func describe(s *Spec, sized deployment, sdk *sdk, m *Monitor) (provenance, error) {
 	p := s.origin
-	p.Estimated = map[string]int{}
+	p.Estimated, p.PoolMemory = map[string]int{}, map[string]engineargs.PoolMemory{}
 	for name, args := range sized.pools() {
 		if s.deployment.pools()[name].Capacity != (aic.Capacity{}) {
 			p.Estimated[name] = args.NumGPUBlocks
+		}
+		if args.PoolMemory != (engineargs.PoolMemory{}) {
+			p.PoolMemory[name] = args.PoolMemory
 		}
 	}
 	p.KVCaches = kvCachesOf(sized)

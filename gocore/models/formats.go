@@ -16,6 +16,7 @@ const bf16 = 2.0
 type formats struct {
 	attention, indexer, dense, experts, shared, output float64
 	mxfp4                                              bool
+	kv8                                                bool // whether the checkpoint wants its KV cache in FP8
 }
 
 // perWeight is the bytes of a weight with its scales, by the names of formats in checkpoints and of the AIC SDK. A
@@ -36,6 +37,7 @@ const (
 type quantized struct {
 	Method     string   `json:"quant_method"`
 	Algorithm  string   `json:"quant_algo"`
+	KV         string   `json:"kv_cache_quant_algo"`
 	BlockSize  []int    `json:"weight_block_size"`
 	Unchanged  []string `json:"modules_to_not_convert"`
 	Ignored    []string `json:"ignore"`
@@ -44,6 +46,7 @@ type quantized struct {
 	GroupsOf   groupsOf `json:"config_groups"`
 	ModelOptIn *struct {
 		Algorithm string   `json:"quant_algo"`
+		KV        string   `json:"kv_cache_quant_algo"`
 		Excluded  []string `json:"exclude_modules"`
 	} `json:"quantization"`
 }
@@ -57,19 +60,27 @@ type groupsOf map[string]struct {
 
 // readFormats reads how a checkpoint is quantised; without a word about it, it is not.
 func readFormats(config, beside []byte) (formats, error) {
-	plain := formats{bf16, bf16, bf16, bf16, bf16, bf16, false}
+	plain := formats{attention: bf16, indexer: bf16, dense: bf16, experts: bf16, shared: bf16, output: bf16}
 	if len(config) == 0 || string(config) == "null" {
 		config = beside
 	}
 	if len(config) == 0 {
 		return plain, nil
 	}
-	var q quantized
+	var q, other quantized
+	if len(beside) > 0 {
+		if err := json.Unmarshal(beside, &other); err != nil {
+			return formats{}, fmt.Errorf("hf_quant_config.json: %w", err)
+		}
+	}
 	if err := json.Unmarshal(config, &q); err != nil {
 		return formats{}, fmt.Errorf("quantization_config: %w", err)
 	}
 	if q.ModelOptIn != nil {
-		q.Algorithm, q.Excluded = q.ModelOptIn.Algorithm, q.ModelOptIn.Excluded
+		q.Algorithm, q.Excluded, q.KV = q.ModelOptIn.Algorithm, q.ModelOptIn.Excluded, q.ModelOptIn.KV
+	}
+	if other.ModelOptIn != nil {
+		q.KV = other.ModelOptIn.KV
 	}
 	size, err := q.weight()
 	if err != nil {
@@ -88,7 +99,7 @@ func readFormats(config, beside []byte) (formats, error) {
 		attention: of("self_attn.q_proj", "self_attn.q_b_proj", "self_attn"), indexer: bf16,
 		dense: of("mlp.up_proj"), experts: of("mlp.experts.0.up_proj"),
 		shared: of("mlp.shared_experts.up_proj", "mlp.shared_expert.up_proj"), output: bf16,
-		mxfp4: size == mxfp4Weight,
+		mxfp4: size == mxfp4Weight, kv8: strings.EqualFold(q.KV, "fp8"),
 	}, nil
 }
 
@@ -171,3 +182,6 @@ func (a Architecture) With(products, experts string) (Architecture, error) {
 	}
 	return a, nil
 }
+
+// KVInFP8 reports whether the checkpoint wants its KV cache in FP8.
+func (a *Architecture) KVInFP8() bool { return a.formats.kv8 }

@@ -12,6 +12,7 @@ import (
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/models"
 	"dynosim/gocore/timing"
 )
 
@@ -69,9 +70,16 @@ func (s *Set) WithPool(option string, args engineargs.Args, ranks int) (enginear
 	if err != nil {
 		return args, err
 	}
-	blocks, err := s.client.PoolBlocks(session.Session, args.Capacity)
+	var blocks int
+	var memory models.Memory
+	if args.Capacity.ByEngine {
+		blocks, memory, err = s.divide(session.Session, args, ranks)
+	} else {
+		blocks, err = s.client.PoolBlocks(session.Session, args.Capacity)
+	}
 	if err == nil {
 		args, err = args.WithPool(args.Knobs.Pool(blocks * ranks))
+		args.PoolMemory = memory
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", option, err)

@@ -17,6 +17,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from dynamo._core import aic_cache, spelling
@@ -358,6 +359,42 @@ def _estimate(asked: Mapping[str, Any]) -> dict[str, Any]:
         raise Refusal(_too_large(session, blocks, error)) from error
 
 
+def _config_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """The config.json of a session's model, and its hf_quant_config.json, "" without one."""
+    return _once("model_config", asked, lambda: _config_files(_sessions[asked["session"]].asked["model"]))
+
+
+def _config_files(model: str) -> dict[str, Any]:
+    _sdk()
+    if os.path.isdir(model):
+        found = [os.path.join(model, name) for name in ("config.json", "hf_quant_config.json")]
+    else:
+        found = [f"{_known_config(model)}_{kind}.json" for kind in ("config", "hf_quant_config")]
+    if not os.path.isfile(found[0]):
+        raise Refusal(
+            'kv_pool_estimate: got "engine", want "sdk", or num_gpu_blocks given: '
+            f"aiconfigurator {_release()} has no config.json of {model}"
+        )
+    texts = [Path(path).read_text(encoding="utf-8") if os.path.isfile(path) else "" for path in found]
+    return {"config": texts[0], "quantization": texts[1]}
+
+
+def _known_config(model: str) -> str:
+    """The path, without its ending, at which the SDK keeps the config.json of a model that it knows.
+
+    A part of the SDK has its own package since 0.12.
+    """
+    for package in (f"{_PACKAGE}_core", _PACKAGE):
+        try:
+            home = os.path.dirname(importlib.import_module(package).__file__ or "")
+        except ImportError:
+            continue
+        known = os.path.join(home, "model_configs", model.replace("/", "--"))
+        if os.path.isfile(f"{known}_config.json"):
+            return known
+    return ""
+
+
 def _kv_bytes(asked: dict[str, Any]) -> dict[str, Any]:
     """How many bytes the KV of a token of the whole model has, in a prompt of usual length; None if it is not known.
 
@@ -450,6 +487,7 @@ _VERBS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "open": _open,
     "capacity": _capacity,
     "kv_bytes": _kv_bytes,
+    "model_config": _config_of,
     "predict": _predict,
 }
 

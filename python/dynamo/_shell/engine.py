@@ -197,6 +197,9 @@ class MockEngineArgs(FieldSet):
         prefill_scale: Factor on the predicted time of prompts.
         decode_scale: Factor on the predicted time of decode passes.
         kv_pool_scale: Factor on an estimated KV pool. Works with ``aic_backend`` without ``num_gpu_blocks``.
+        kv_pool_estimate: Who estimates the KV pool: the AIC SDK, or ``"engine"``, as vLLM or SGLang divides the memory
+            of a GPU when it starts (weights, activations, libraries); the report says the parts. Works with
+            ``aic_backend`` without ``num_gpu_blocks``.
         calibration: File with a profile that dynamo.calibrate wrote, or ``"auto"`` for the profile that comes with this
             package: it sets those of the seven fields above that are left out.
         engine_version: Release of the engine that is simulated, such as ``"0.19.0"``: calibration looks for

@@ -25,6 +25,7 @@ PassTime: TypeAlias = Literal["separate", "fused"]
 DpRouting: TypeAlias = Literal["vllm", "round_robin"]
 KvCacheDtype: TypeAlias = Literal["auto", "fp8"]
 TimingModel: TypeAlias = Literal["polynomial", "fixed", "interpolated", "aic"]
+KvPoolEstimate: TypeAlias = Literal["sdk", "engine"]
 SchedulePolicy: TypeAlias = Literal["fifo", "fcfs", "lpm"]
 WritePolicy: TypeAlias = Literal["write_through", "write_through_selective", "write_back"]
 EvictionPolicy: TypeAlias = Literal["lru", "arc"]
@@ -410,5 +411,6 @@ class EngineFields(TypedDict, total=False):
     prefill_scale: float
     decode_scale: float
     kv_pool_scale: float
+    kv_pool_estimate: KvPoolEstimate
     calibration: str | os.PathLike[str] | None
     engine_version: str | None

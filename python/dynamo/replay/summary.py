@@ -88,6 +88,7 @@ def closing_lines(report: Mapping[str, Any]) -> list[str]:
     return [
         *figures,
         *_kv_caches(report),
+        *_pool_memory(report),
         *_host_lines(report),
         *_storage_lines(report),
         *(text[0].upper() + text[1:] for text in durations.lines(durations.of(report))),
@@ -141,6 +142,20 @@ def _kv_caches(report: Mapping[str, Any]) -> list[str]:
         f"tokens{_windows(cache)} in {_counted(cache['groups'], 'KV cache group')}, {_counted(cache['gpus'], 'GPU')})"
         for cache in report.get("provenance", {}).get("kv_caches", ())
     ]
+
+
+def _pool_memory(report: Mapping[str, Any]) -> list[str]:
+    """How the memory of a GPU was divided where a KV pool is estimated as the engine does."""
+    return [
+        f"KV pool, estimated as the engine does: {parts['tokens']:,} tokens of {parts['bytes_per_token']:,} bytes on "
+        f"each GPU: {_gib(parts, 'usable')} less {_gib(parts, 'weights')} of weights, {_gib(parts, 'activations')} of "
+        f"activations, {_gib(parts, 'graphs')} of CUDA graphs, {_gib(parts, 'other')} of libraries"
+        for parts in report.get("provenance", {}).get("kv_pool_memory", {}).values()
+    ]
+
+
+def _gib(parts: Mapping[str, Any], name: str) -> str:
+    return f"{parts[name] / (1 << 30):.1f} GiB"
 
 
 def _windows(cache: Mapping[str, Any]) -> str:

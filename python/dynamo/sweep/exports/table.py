@@ -243,6 +243,7 @@ ENGINE: Mapping[str, Row] = {
     "prefill_scale": _assumed(_DURATION),
     "decode_scale": _assumed(_DURATION),
     "kv_pool_scale": _assumed("how much the estimate of the KV pool is off; the pool has its flag"),
+    "kv_pool_estimate": _assumed("who estimates the KV pool; the pool has its flag"),
     "calibration": _assumed(_DURATION),
     "has_perf_model": _assumed("a mark of other tools"),
 }
