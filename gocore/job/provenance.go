@@ -21,7 +21,7 @@ type provenance struct {
 	Function string `json:"function"` // of the Python package
 	// Arguments are those of the function, after defaults. Outputs are not among them.
 	Arguments map[string]any `json:"arguments"`
-	// Estimated is the sizes of KV pools that the AIC SDK has estimated, by argument.
+	// Estimated is the sizes of KV pools that were estimated, by argument.
 	Estimated map[string]int `json:"estimated_gpu_blocks,omitempty"`
 	// PoolMemory is how the memory of a GPU was divided for those that were estimated as the engine does.
 	PoolMemory map[string]engineargs.PoolMemory `json:"kv_pool_memory,omitempty"`

@@ -40,8 +40,9 @@ func (s *Set) divide(session aic.Session, args engineargs.Args, ranks int) (int,
 	if seqs == math.MaxInt {
 		seqs = mostSeqs * ranks
 	}
+	blackwell := strings.Contains(config.System, "b") || strings.HasPrefix(config.System, "rtx_pro")
 	memory, err := architecture.Estimate(models.Serving{
-		SGLang: config.Backend == "sglang", Release: of.Release, Hopper: !strings.Contains(config.System, "b"),
+		SGLang: config.Backend == "sglang", Release: of.Release, Hopper: !blackwell,
 		GPUGiB: of.GPUGiB, Fraction: of.Fraction, TP: config.TP, ExpertTP: config.MoETP, ExpertEP: config.MoEEP,
 		MaxTokens: max(1, of.MaxTokens/ranks), MaxSeqs: max(1, seqs/ranks),
 		FP8: config.Types.KVCache == "fp8" || config.Types.KVCache == "" && architecture.KVInFP8(),
