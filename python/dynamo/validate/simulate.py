@@ -53,9 +53,7 @@ def engine_args(replay: Replay) -> dict[str, Any]:
     """The engine arguments of a replay, with the KV pool of the GPU that was measured. Raises ValueError."""
     if replay.pool is None or "num_gpu_blocks" in replay.engine:
         return dict(replay.engine)
-    report = run_synthetic_trace_replay(1, 1, 1, extra_engine_args=MockEngineArgs(**replay.pool), rows=False)
-    if "kv_pool_memory" in report["provenance"]:
-        return {**replay.engine, "num_gpu_blocks": report["provenance"]["estimated_gpu_blocks"]["extra_engine_args"]}
+    run_synthetic_trace_replay(1, 1, 1, extra_engine_args=MockEngineArgs(**replay.pool), rows=False)
     session = session_of(replay.pool)
     if session is None or session.pool_blocks is None:
         raise ValueError("num_gpu_blocks: the SDK has not estimated the KV pool")
