@@ -341,7 +341,7 @@ def test_the_pool_is_estimated_as_the_engine_does(fake: Path, cli: Cli, folder: 
     done = cli(*ONE, *engine(**by_engine), "--report-json", "report.json")
     assert done.returncode == 0, done
     assert "KV pool, estimated as the engine does: " in done.stdout
-    assert "71.3 GiB less 15.0 GiB of weights, 4.8 GiB of activations, 0.0 GiB of CUDA graphs" in done.stdout
+    assert "71.3 GiB less 15.0 GiB of weights, 4.7 GiB of activations, 0.0 GiB of CUDA graphs" in done.stdout
     made = json.loads((folder / "report.json").read_text())["provenance"]
     parts = made["kv_pool_memory"]["extra_engine_args"]
     assert parts["kv_cache"] / (1 << 30) == pytest.approx(51.38, rel=0.01)
