@@ -92,6 +92,7 @@ def test_page_in_a_browser(trace: Path, cli: Cli, folder: Path, browser: Any, wi
         shown = open_page((folder / "tiers.html").read_text(), width, colours)
         assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         names = shown.locator("#curve svg text").all_text_contents()
+        assert shown.locator("#curve .curve").evaluate("line => getComputedStyle(line).stroke") != "none"
         assert {"cache, blocks", "prompt tokens found, %", "knee"} <= set(names)
         shown.locator("#curve svg").hover(position={"x": 150, "y": 100})
         assert "found: " in shown.locator(".tip").inner_text()

@@ -8,7 +8,10 @@ function drawMeasurements(box) {
   const chosen = data.points[metric].filter(([, , , at]) => group === undefined || data.groups[at] === group);
   const points = chosen.map(([measured, simulated, engine, , about]) => [measured, simulated, colour(engine),
     [about, `measured: ${shown(measured)} ms`, `simulated: ${shown(simulated)} ms`, `error: ${((simulated / measured - 1) * 100).toFixed(1)} %`]]);
+  const decades = Math.round(Math.log10(ends[1] / ends[0]));
+  const powers = Array.from({ length: decades + 1 }, (_, at) => ends[0] * 10 ** at);
   drawPoints(box, points, {
+    xTicks: decades > 2 && box.clientWidth < 400 ? powers.map(tick => [tick, shown(tick)]) : null,
     height: Math.min(460, Math.max(260, box.clientWidth)), x: ends, y: ends, band: BAND, xName: "measured, ms", yName: "simulated, ms",
     label: `${metric.toUpperCase()} of ${group || "all measurements"}: measured against simulated, ${points.length} points`,
   });

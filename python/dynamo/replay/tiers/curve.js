@@ -11,7 +11,7 @@ function foundAt(size) {
 function drawSizes() {
   const { unit, widest, curve, replays, mark, label } = data;
   const near = size => replays.find(([at]) => Math.abs(at - size) <= widest * 0.01);
-  drawCurves(document.getElementById("curve"), [{ points: curve }, { points: replays, kind: "dots" }], {
+  drawCurves(document.getElementById("curve"), [{ points: curve, style: colour(0) }, { points: replays, kind: "dots" }], {
     height: 320, x: [0, widest], y: [0, 100], xName: `cache, ${unit}`, yName: "prompt tokens found, %", label, bound: mark,
     rows: [...new Set([...curve, ...replays].map(([size]) => size / widest))].filter(part => part <= 1).sort((a, b) => a - b),
     tell: part => {
