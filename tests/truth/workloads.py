@@ -174,17 +174,22 @@ def ranks_host_case(rng: random.Random, number: int, asynchronous: bool, release
 
 
 def _host_cache(rng: random.Random, engine: Case) -> Case:
-    """Host memory, a quarter to four times as large as the pool, whose copies are quick or slow."""
+    """Host memory, a quarter to four times as large as the pool, whose copies are quick or slow.
+
+    A load takes some time: of one that takes none, while nothing runs, the driver's clock of copies sees the end only
+    at the next arrival.
+    """
     chunk = rng.choice([1, 1, 2, 3])
+    load_ms = rng.choice([0, 0.01, 0.3, 3])
     return {
         "num_blocks": max(chunk, int(engine["num_gpu_blocks"] * rng.choice([0.25, 0.5, 1, 2, 4]))),
         "eviction_policy": rng.choice(["lru", "arc"]),
         "blocks_per_chunk": chunk,
         "store_threshold": rng.choice([0, 0, 2, 3]),
         "offload_prompt_only": rng.random() < 0.7,
-        "load_ms_per_block": rng.choice([0, 0.01, 0.3, 3]),
+        "load_ms_per_block": load_ms,
         "store_ms_per_block": rng.choice([0, 0.01, 0.3, 3]),
-        "latency_ms": rng.choice([0, 0, 0.1, 5]),
+        "latency_ms": rng.choice([0, 0, 0.1, 5] if load_ms else [0.1, 5]),
     }
 
 
