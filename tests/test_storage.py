@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from conftest import Cli, refused, row, write_trace
+from tiertools import BLOCK, one_prompt
 
 from dynamo.replay import run_trace_replay
 
-BLOCK = 16
 SCHEDULERS: list[dict[str, Any]] = [{"scheduler": "vllm"}, {"engine_type": "sglang", "scheduler": "sglang"}]
 STORAGE = {"storage_blocks": 1000, "storage_read_ms_per_block": 0.05, "storage_write_ms_per_block": 0.05}
 
@@ -48,23 +48,7 @@ def test_workers_read_what_others_wrote(folder: Path, scheduler: dict[str, Any])
 @pytest.mark.parametrize("scheduler", SCHEDULERS, ids=["vllm", "sglang"])
 def test_routers_count_what_the_storage_has(folder: Path, scheduler: dict[str, Any]) -> None:
     """One prompt comes again and again: to the worker that has it or, if the storage counts as much, to both."""
-    prompt = list(range(41))
-    rows = [row(at, 40 * BLOCK + 5, 20, prompt) for at in (0, *range(1000, 1600, 50))]
-    trace = write_trace(folder / "routed.jsonl", rows)
-    tier = {"num_blocks": 400, "load_ms_per_block": 0.01, "store_ms_per_block": 0.01, **STORAGE}
-    engine = {**scheduler, "block_size": BLOCK, "num_gpu_blocks": 600, "host_cache": tier}
-
-    def routed(multiplier: float) -> Any:
-        return run_trace_replay(
-            trace,
-            extra_engine_args=engine,
-            trace_block_size=BLOCK,
-            num_workers=2,
-            router_mode="kv_router",
-            router_config={"router_seed": 3, "shared_cache_multiplier": multiplier},
-        )
-
-    hot, both = routed(0), routed(1)
+    hot, both = one_prompt(folder, scheduler, **STORAGE)
     assert len(set(hot.requests["decode_worker_idx"].tolist())) == 1
     assert hot["storage_read_blocks"] == 0
     assert set(both.requests["decode_worker_idx"].tolist()) == {0, 1}

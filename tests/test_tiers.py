@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from conftest import Cli, refused, row, write_trace
 from pagetools import embedded_in, faint, watched
+from tiertools import BLOCK, one_prompt
 
 from dynamo.replay import page, run_trace_replay
 from dynamo.replay.page import data
-
-BLOCK = 16
 
 
 @pytest.fixture
@@ -258,23 +257,7 @@ def test_what_a_shared_store_refuses(
 
 def test_routers_count_lower_tiers(folder: Path) -> None:
     """One prompt comes again and again: to the worker that has it or, if the store counts as much, to both."""
-    prompt = list(range(41))
-    rows = [row(at, 40 * BLOCK + 5, 20, prompt) for at in (0, *range(1000, 1600, 50))]
-    trace = write_trace(folder / "routed.jsonl", rows)
-    tier = {"num_blocks": 400, "load_ms_per_block": 0.01, "store_ms_per_block": 0.01, "shared": True}
-    engine = {"scheduler": "vllm", "block_size": BLOCK, "num_gpu_blocks": 600, "host_cache": tier}
-
-    def routed(multiplier: float) -> Any:
-        return run_trace_replay(
-            trace,
-            extra_engine_args=engine,
-            trace_block_size=BLOCK,
-            num_workers=2,
-            router_mode="kv_router",
-            router_config={"router_seed": 3, "shared_cache_multiplier": multiplier},
-        )
-
-    hot, both = routed(0), routed(1)
+    hot, both = one_prompt(folder, {"scheduler": "vllm"}, shared=True)
     assert len(set(hot.requests["decode_worker_idx"].tolist())) == 1
     assert hot["host_loaded_blocks"] == 0
     assert set(both.requests["decode_worker_idx"].tolist()) == {0, 1}

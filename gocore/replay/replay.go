@@ -28,7 +28,7 @@ type Config struct {
 	// MaxSimTimeMs ends the run early: no pass starts later. +Inf for no limit. Passes that have started keep their
 	// tokens.
 	MaxSimTimeMs float64
-	// Late ends the run once more than so many values are over one of these limits. Only a run without faults has any.
+	// Late ends the run once more values than allowed are over one of these limits. Only a run without faults has any.
 	Late []report.LateLimit
 	// Poll is called every few passes with the simulated time and the number of requests that are over since its last
 	// call. An error it returns ends the run and is passed on.

@@ -15,6 +15,20 @@ var lateKinds = []struct {
 	name string
 }{{report.TTFT, "ttft_ms"}, {report.ITL, "itl_ms"}, {report.TPOT, "tpot_ms"}, {report.E2E, "e2e_latency_ms"}}
 
+// eachShape calls f for all engines, each with random traces on one worker and on several, with and without a bound on
+// concurrent requests.
+func eachShape(f func(engineArgs, rows string, workers, concurrency int)) {
+	for _, engineArgs := range engines {
+		for seed := range uint64(3) {
+			for _, workers := range []int{1, 3} {
+				for _, concurrency := range []int{0, 2} {
+					f(engineArgs, randomTrace(seed), workers, concurrency)
+				}
+			}
+		}
+	}
+}
+
 // lateRun runs a trace with limits. A run without rows gives the same.
 func lateRun(
 	t *testing.T, engineArgs, rows string, workers, concurrency int, limits []report.LateLimit,
@@ -46,18 +60,11 @@ func summaryOf(outcome Outcome) map[string]float64 {
 // TestLateIsWhatStatisticsSay: what is over a percentile of a whole run is the part of the values that the percentile
 // leaves, and limits that are never reached change nothing.
 func TestLateIsWhatStatisticsSay(t *testing.T) {
-	for _, engineArgs := range engines {
-		for seed := range uint64(3) {
-			for _, workers := range []int{1, 3} {
-				for _, concurrency := range []int{0, 2} {
-					rows := randomTrace(seed)
-					plain := config(t, engineArgs, rows, workers, concurrency)
-					whole := summaryOf(mustRun(t, plain))
-					checkLate(t, engineArgs, rows, workers, concurrency, whole)
-				}
-			}
-		}
-	}
+	eachShape(func(engineArgs, rows string, workers, concurrency int) {
+		plain := config(t, engineArgs, rows, workers, concurrency)
+		whole := summaryOf(mustRun(t, plain))
+		checkLate(t, engineArgs, rows, workers, concurrency, whole)
+	})
 }
 
 func checkLate(t *testing.T, engineArgs, rows string, workers, concurrency int, whole map[string]float64) {
@@ -90,38 +97,31 @@ func checkLate(t *testing.T, engineArgs, rows string, workers, concurrency int, 
 // TestRunsEndWhenTooMuchIsLate: what was over by then is as in the whole run.
 func TestRunsEndWhenTooMuchIsLate(t *testing.T) {
 	stopped := 0
-	for _, engineArgs := range engines {
-		for seed := range uint64(3) {
-			for _, workers := range []int{1, 3} {
-				for _, concurrency := range []int{0, 2} {
-					rows := randomTrace(seed)
-					plain := config(t, engineArgs, rows, workers, concurrency)
-					outcome := mustRun(t, plain)
-					whole := completedRows(t, plain, outcome)
-					for i, kind := range lateKinds {
-						limits := []report.LateLimit{{Of: kind.of, LimitMs: 10, Most: int64(i)}}
-						cfg, ended := lateRun(t, engineArgs, rows, workers, concurrency, limits)
-						found := completedRows(t, cfg, ended)
-						for request, row := range found {
-							if whole[request] != row {
-								t.Fatalf("%s: got %s, want %s", engineArgs, row, whole[request])
-							}
-						}
-						if ended.Collector.TooLate() != (ended.Collector.Late()[0] > limits[0].Most) {
-							t.Fatalf("%s: %d late, and %v", engineArgs, ended.Collector.Late()[0],
-								ended.Collector.TooLate())
-						}
-						if !ended.Collector.TooLate() && len(found) != len(whole) {
-							t.Fatalf("%s: the run ended early", engineArgs)
-						}
-						if len(found) < len(whole) {
-							stopped++
-						}
-					}
+	eachShape(func(engineArgs, rows string, workers, concurrency int) {
+		plain := config(t, engineArgs, rows, workers, concurrency)
+		outcome := mustRun(t, plain)
+		whole := completedRows(t, plain, outcome)
+		for i, kind := range lateKinds {
+			limits := []report.LateLimit{{Of: kind.of, LimitMs: 10, Most: int64(i)}}
+			cfg, ended := lateRun(t, engineArgs, rows, workers, concurrency, limits)
+			found := completedRows(t, cfg, ended)
+			for request, row := range found {
+				if whole[request] != row {
+					t.Fatalf("%s: got %s, want %s", engineArgs, row, whole[request])
 				}
 			}
+			if ended.Collector.TooLate() != (ended.Collector.Late()[0] > limits[0].Most) {
+				t.Fatalf("%s: %d late, and %v", engineArgs, ended.Collector.Late()[0],
+					ended.Collector.TooLate())
+			}
+			if !ended.Collector.TooLate() && len(found) != len(whole) {
+				t.Fatalf("%s: the run ended early", engineArgs)
+			}
+			if len(found) < len(whole) {
+				stopped++
+			}
 		}
-	}
+	})
 	if stopped < 40 {
 		t.Fatalf("only %d runs ended early", stopped)
 	}

@@ -360,8 +360,7 @@ func (c *Collector) single(t engine.TokenRun, ms float64) {
 		r.secondTokenMs = ms
 	}
 	if t.Index > 0 {
-		c.gaps = append(c.gaps, gap(r.lastMs, ms))
-		c.late.gap(gap(r.lastMs, ms))
+		c.addGap(gap(r.lastMs, ms))
 		c.again = append(c.again, again{t.ID, r.lastMs})
 	}
 	c.tokens.single(t, r.worker, ms)
@@ -434,8 +433,7 @@ func (c *Collector) countRun(r *record, n placedRun) {
 	}
 	c.zeroGaps += int64(n.extra)
 	if n.index > 0 {
-		c.gaps = append(c.gaps, gap(r.lastMs, first))
-		c.late.gap(gap(r.lastMs, first))
+		c.addGap(gap(r.lastMs, first))
 	}
 	r.lastMs = last
 	line.count(n.run)
@@ -457,3 +455,9 @@ func (r *record) ttftMs() float64 { return gap(r.arrivalMs, r.firstTokenMs) }
 func (r *record) e2eMs() float64  { return gap(r.arrivalMs, r.lastMs) }
 func (r *record) ttstMs() float64 { return gap(r.firstTokenMs, r.secondTokenMs) }
 func (r *record) tpotMs() float64 { return gap(r.firstTokenMs, r.lastMs) / float64(r.tokens-1) }
+
+// addGap records a gap between two tokens.
+func (c *Collector) addGap(ms float64) {
+	c.gaps = append(c.gaps, ms)
+	c.late.gap(ms)
+}

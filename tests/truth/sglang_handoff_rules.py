@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from sglang_scheduler import ENGINE, decode_ms
-from workloads import SGLANG_HANDOFF_KINDS
+from truth import same
+from workloads import SGLANG_HANDOFF_KINDS, Case
 
-Case = dict[str, Any]
-SAME = 1e-9
 CASES_PER_RUN = 250  # SGLang's driver imports it first
 MOST_OUTPUT = 4096  # that a request is expected to have, whatever clip_max_new_tokens is
 
@@ -272,12 +271,6 @@ def difference(case: Case) -> str:
     if batches != case["num_decode_passes"]:
         return f"SGLang has {case['num_decode_passes']} batches, the rules {batches}"
     return ""
-
-
-def same(a: float | str, b: float | str) -> bool:
-    if isinstance(a, str) or isinstance(b, str):
-        return a == b
-    return abs(a - b) <= SAME * max(1.0, abs(a), abs(b))
 
 
 def read(path: Path) -> list[Case]:

@@ -141,7 +141,7 @@ def difference(engine: Engine, theirs: Case, ours: Case) -> str:
         return f"ours failed: {ours['error']}"
     passes = zip(theirs["passes"], ours["passes"], strict=False) if engine.lists_alike else ()
     for number, (want, got) in enumerate(passes, 1):
-        if not all(map(_same, want, got)):
+        if not all(map(same, want, got)):
             return f"pass {number}: the engine {want}, ours {got}"
     for total in engine.totals:
         if theirs[total] != ours[total]:
@@ -149,7 +149,7 @@ def difference(engine: Engine, theirs: Case, ours: Case) -> str:
     by_row = {request["row"]: request for request in ours["requests"]}
     for want in theirs["requests"]:
         got = by_row.get(want["row"])
-        if got is None or not all(_same(want[key], got[key]) for key in engine.keys):
+        if got is None or not all(same(want[key], got[key]) for key in engine.keys):
             return f"request {want['row']}: the engine {want}, ours {got}"
         for key in engine.reused:
             if not theirs["preemptions"] and want[key] != got[key]:
@@ -157,7 +157,7 @@ def difference(engine: Engine, theirs: Case, ours: Case) -> str:
     return ""
 
 
-def _same(a: float | str, b: float | str) -> bool:
+def same(a: float | str, b: float | str) -> bool:
     if isinstance(a, str) or isinstance(b, str):
         return a == b
     return abs(a - b) <= SAME * max(1.0, abs(a), abs(b))

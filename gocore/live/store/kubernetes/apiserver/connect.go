@@ -128,7 +128,7 @@ func (s *signer) sign(r *http.Request) (token string, err error) {
 	return token, nil
 }
 
-// impersonate asks the server to treat requests as those of somebody else.
+// impersonate adds the headers by which the server acts as another user.
 func (s *signer) impersonate(h http.Header) {
 	if s.user.Impersonate == "" {
 		return
