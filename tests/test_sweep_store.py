@@ -185,9 +185,17 @@ CRASH = ["--executor", "processes", "--jobs", "1"]
 
 def _children(parent: int) -> list[int]:
     """Processes that carry out runs for another one."""
-    text = Path(f"/proc/{parent}/task").glob("*/children")
-    found = [int(word) for path in text for word in path.read_text().split()]
-    return [pid for pid in found if b"dynamo._shell.child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    tasks = Path(f"/proc/{parent}/task").glob("*/children")
+    found = [int(word) for task in tasks for word in _read_process(task).split()]
+    return [pid for pid in found if b"dynamo._shell.child" in _read_process(Path(f"/proc/{pid}/cmdline"))]
+
+
+def _read_process(path: Path) -> bytes:
+    """Reads a file of a process or thread, which is empty after its end."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def test_an_internal_error_ends_one_point(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
