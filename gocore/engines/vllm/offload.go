@@ -261,19 +261,17 @@ func (o *offload) chunksOf(key *kvcache.Key, from, to int) []chunks.Span {
 }
 
 // find looks up what the host has of a request behind hit tokens that the pool has. A request is to be skipped in this
-// pass while what it needs is on its way.
+// pass while what it would load is on its way.
 func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 	size := o.chunkTokens()
 	from, to := hit/size, hit/size
-	busy := false
 	o.left = 0
 	for whole := r.tokens() / size; to < whole; {
 		first, n := r.key.Run((to+1)*o.chunkBlocks-1, whole*o.chunkBlocks)
 		span := chunks.Span{Key: first, Count: ceilDiv(n, o.chunkBlocks)}
 		present, storing, loading := o.has(span)
 		to += present
-		skip = skip || storing
-		busy = busy || loading
+		skip = skip || storing || loading
 		if present < span.Count {
 			break
 		}
@@ -283,9 +281,9 @@ func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 	}
 	if more = to*size - hit; more < size {
 		o.left = more / o.s.blockSize
-		more, busy = 0, false
+		more, skip = 0, false
 	}
-	return more, skip || busy
+	return more, skip
 }
 
 // admit admits loaded requests, then those of the waiting queue; it replaces admitWaiting. The first that does not fit
