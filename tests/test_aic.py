@@ -23,7 +23,7 @@ from livetools import until
 from pagetools import embedded_in
 
 import dynamo.llm
-from dynamo._core import aic
+from dynamo._core import aic, aic_sdk
 from dynamo.mocker import AicPerfConfig, MockEngineArgs
 from dynamo.replay import run_synthetic_trace_replay
 
@@ -784,10 +784,10 @@ def test_yaml_of_the_sdk_is_read_by_libyaml() -> None:
     """What it reads is the same, and others read as before, also after an error."""
     slow, used = yaml.safe_load, []
     text = "a: [1, 2.5, ~, yes, 2026-11-24]\nb: &x {c: d}\ne: *x\n"
-    with aic._quick_yaml():
+    with aic_sdk.quick_yaml():
         used.append(yaml.safe_load is slow)
         assert yaml.safe_load(text) == slow(text)
-    with pytest.raises(yaml.YAMLError), aic._quick_yaml():
+    with pytest.raises(yaml.YAMLError), aic_sdk.quick_yaml():
         yaml.safe_load("[")
     assert used == [False]
     assert yaml.safe_load is slow

@@ -8,22 +8,19 @@ process and are shared by its runs.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import importlib
 import json
-import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from dynamo._core import aic_cache, spelling
+from dynamo._core import aic_cache, aic_sdk, spelling
 
 _INSTALL = "pip install 'dynosim[aic]'"
-_PACKAGE = "aiconfigurator"
 # Set to any value, this makes predictions add up the operations of a model in Python, without the compiled engine.
 _NO_COMPILED_ENGINE = "DYNAMO_AIC_DISABLE_COMPILED_ENGINE"
 # One decode pass: the first output token is the prompt's, the second one is predicted.
@@ -208,7 +205,7 @@ class Session:
         """Its predictions. Loads the SDK at first use, and raises Refusal if that fails."""
         if self._predictor is None:
             _sdk()
-            with _quick_yaml():
+            with aic_sdk.quickly():
                 database, _ = _database(self.asked, version_given=True)
             self._predictor = _predictor(self.asked, database)
         return self._predictor
@@ -265,16 +262,23 @@ def _open(asked: dict[str, Any]) -> dict[str, Any]:
 def _load(asked: Mapping[str, Any], version_given: bool) -> Session:
     """The session that a question asks for, with the SDK."""
     _sdk()
-    with _quick_yaml():
+    with aic_sdk.quickly():
         database, version = _database(asked, version_given)
-    resolved = {**asked, "version": version, "model": known_as(asked["model"], known_models())}
+    resolved = {**asked, "version": version, "model": _name_in_sdk(asked["model"])}
     known = next((session for session in _sessions if session.asked == resolved), None)
     if known is not None:
         return known
-    predictor = _predictor(resolved, database)
-    experts = _tells_experts_apart(predictor)
-    described = {"version": version, "release": _release(), "experts": experts, "weights": _weights(resolved, experts)}
+    with aic_sdk.quickly(), aic_sdk.importing_pandas():
+        predictor = _predictor(resolved, database)
+        experts = _tells_experts_apart(predictor)
+    weights = _weights(resolved, experts)
+    described = {"version": version, "release": aic_sdk.release(), "experts": experts, "weights": weights}
     return _session(resolved, predictor, described)
+
+
+def _name_in_sdk(model: str) -> str:
+    """The name of a model as ``known_as`` has it. The SDK's list takes longer than a look at the models' files."""
+    return model if _known_config(model) else known_as(model, known_models())
 
 
 def _weights(asked: Mapping[str, Any], experts: bool) -> str:
@@ -329,10 +333,10 @@ def _estimate(asked: Mapping[str, Any]) -> dict[str, Any]:
     _sdk()
     session = _sessions[asked["session"]].asked
     try:
-        estimate = _module("memory").estimate_num_gpu_blocks
+        estimate = aic_sdk.module("memory").estimate_num_gpu_blocks
     except (ImportError, AttributeError):
         raise Refusal(
-            f"num_gpu_blocks: got nothing, want it given: aiconfigurator {_release()} cannot estimate it"
+            f"num_gpu_blocks: got nothing, want it given: aiconfigurator {aic_sdk.release()} cannot estimate it"
         ) from None
     types = {keyword: session[name] for name, (_, keyword) in _DATA_TYPES.items() if name in session}
 
@@ -373,7 +377,7 @@ def _config_files(model: str) -> dict[str, Any]:
     if not os.path.isfile(found[0]):
         raise Refusal(
             'kv_pool_estimate: got "engine", want "sdk", or num_gpu_blocks given: '
-            f"aiconfigurator {_release()} has no config.json of {model}"
+            f"aiconfigurator {aic_sdk.release()} has no config.json of {model}"
         )
     texts = [Path(path).read_text(encoding="utf-8") if os.path.isfile(path) else "" for path in found]
     return {"config": texts[0], "quantization": texts[1]}
@@ -384,7 +388,7 @@ def _known_config(model: str) -> str:
 
     A part of the SDK has its own package since 0.12.
     """
-    for package in (f"{_PACKAGE}_core", _PACKAGE):
+    for package in (f"{aic_sdk.PACKAGE}_core", aic_sdk.PACKAGE):
         try:
             home = os.path.dirname(importlib.import_module(package).__file__ or "")
         except ImportError:
@@ -529,7 +533,7 @@ def _database(asked: Mapping[str, Any], version_given: bool) -> tuple[Any, str]:
 @functools.cache
 def _databases() -> Mapping[str, Mapping[str, Sequence[str]]]:
     """The versions by system and backend. The SDK reads hundreds of files for the answer, which takes a second."""
-    systems: Mapping[str, Mapping[str, Sequence[str]]] = _module("perf_database").get_supported_databases()
+    systems: Mapping[str, Mapping[str, Sequence[str]]] = aic_sdk.module("perf_database").get_supported_databases()
     return systems
 
 
@@ -542,7 +546,7 @@ def _age(version: str) -> list[tuple[int, str]]:
 def known_models() -> Sequence[str]:
     """The models that the SDK names; none if it has no list."""
     try:
-        names: Sequence[str] = sorted(_module("common").get_default_models())
+        names: Sequence[str] = sorted(aic_sdk.module("common").get_default_models())
     except (ImportError, AttributeError):
         return ()
     return names
@@ -551,17 +555,12 @@ def known_models() -> Sequence[str]:
 def supported() -> Mapping[str, Mapping[str, Sequence[str]]]:
     """The versions that the SDK has measured, by system and engine. Raises Refusal without the SDK."""
     _sdk()
-    with _quick_yaml():
+    with aic_sdk.quickly():
         databases = _databases()
     return {
         system: {engine: sorted(versions, key=_age) for engine, versions in sorted(engines.items()) if versions}
         for system, engines in sorted(databases.items())
     }
-
-
-def release() -> str:
-    """The release of the SDK."""
-    return _release()
 
 
 def known_as(name: str, models: Collection[str]) -> str:
@@ -581,7 +580,7 @@ def _plain_name(model: str) -> str:
 
 def _measurements(asked: Mapping[str, Any], version: str) -> Any:
     """What the SDK has measured for a system and a version of a backend, or None."""
-    get = _module("perf_database").get_database
+    get = aic_sdk.module("perf_database").get_database
     try:
         return get(system=asked["system"], backend=asked["backend"], version=version)
     except Exception:  # newer releases explain at length
@@ -622,7 +621,7 @@ def _compiled(asked: Mapping[str, Any], model: Any, database: Any) -> Predictor 
     if os.environ.get(_NO_COMPILED_ENGINE):
         return None
     try:
-        engine = _module("rust_engine_step")
+        engine = aic_sdk.module("rust_engine_step")
     except ImportError:
         return None
     return CompiledEngine(engine._cached_engine_handle(model, database), _walk(asked, model, database))
@@ -637,7 +636,7 @@ def _model(asked: Mapping[str, Any]) -> Any:
     _check_folder(name)
     try:
         config = _model_config(asked)
-        return _module("models").get_model(model_path=name, model_config=config, backend_name=asked["backend"])
+        return aic_sdk.module("models").get_model(model_path=name, model_config=config, backend_name=asked["backend"])
     except Refusal:
         raise
     except Exception as error:
@@ -665,11 +664,11 @@ def _check_folder(name: str) -> None:
 
 
 def _model_config(asked: Mapping[str, Any]) -> Any:
-    sdk = _module("config").ModelConfig
+    sdk = aic_sdk.module("config").ModelConfig
     given = _given_sizes(asked)
     for name, (names, keyword) in _DATA_TYPES.items():
         if name in asked:
-            given[keyword] = _data_type(f"aic_{name}", getattr(_module("common"), names), asked[name])
+            given[keyword] = _data_type(f"aic_{name}", getattr(aic_sdk.module("common"), names), asked[name])
     if "nextn" in asked:
         given["nextn"] = asked["nextn"]
         # Which drafts are accepted is the simulator's part; the SDK is asked for a step that verifies all of them.
@@ -690,59 +689,15 @@ def _data_type(field: str, names: Any, name: str) -> Any:
 
 def _sdk() -> None:
     """Makes sure that the SDK is there."""
-    # Otherwise its warnings about data that it takes from elsewhere go to standard error of programs without a log.
-    logging.getLogger(_PACKAGE).addHandler(logging.NullHandler())
-    logging.getLogger(f"{_PACKAGE}_core").addHandler(logging.NullHandler())
     try:
-        importlib.import_module(_PACKAGE)
-        _module("perf_database")
+        with aic_sdk.quickly():
+            aic_sdk.load()
     except ModuleNotFoundError as error:
-        if error.name == _PACKAGE:
+        if error.name == aic_sdk.PACKAGE:
             raise Refusal(f"aic_backend: predictions need the AIC SDK, which is not installed: {_INSTALL}") from None
         raise Refusal(f"aic_backend: the AIC SDK cannot be loaded: {_reason(error)}") from error
     except Exception as error:
         raise Refusal(f"aic_backend: the AIC SDK cannot be loaded: {_reason(error)}") from error
-
-
-@contextlib.contextmanager
-def _quick_yaml() -> Iterator[None]:
-    """Has YAML read by libyaml meanwhile, where PyYAML was built with it.
-
-    The SDK reads hundreds of files for its list of versions. PyYAML's parser in Python, which it takes, needs ten times
-    as long for the same content.
-    """
-    yaml = _yaml()
-    loader = getattr(yaml, "CSafeLoader", None)
-    if loader is None:
-        yield
-        return
-    slow = yaml.safe_load
-    yaml.safe_load = lambda stream: yaml.load(stream, Loader=loader)
-    try:
-        yield
-    finally:
-        yaml.safe_load = slow
-
-
-def _yaml() -> Any:
-    """PyYAML, which the SDK needs; None where it does without."""
-    try:
-        return importlib.import_module("yaml")
-    except ImportError:
-        return None
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"{_PACKAGE}.sdk.{name}")
-
-
-def _release() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(_PACKAGE)
-    except metadata.PackageNotFoundError:
-        return "of an unknown release"
 
 
 def _reason(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamo import _core
-from dynamo._core import aic
+from dynamo._core import aic, aic_sdk
 from dynamo._shell import console
 
 _ENGINES = ("vllm", "sglang", "trtllm")
@@ -41,10 +41,10 @@ def _models(options: Mapping[str, Any]) -> int:
             {"model": model, "system": system, "engine": engine, "calibration": level or None}
             for (model, system, engine), level in levels.items()
         ]
-        found = {"aiconfigurator": aic.release(), "systems": systems, "models": rows, "kv_caches": _kv_caches()}
+        found = {"aiconfigurator": aic_sdk.release(), "systems": systems, "models": rows, "kv_caches": _kv_caches()}
         console.print_text(json.dumps(found, indent=2))
         return 0
-    lines = [f"aiconfigurator {aic.release()}", "", "System and versions of engines"]
+    lines = [f"aiconfigurator {aic_sdk.release()}", "", "System and versions of engines"]
     width = max(map(len, systems))
     for system, engines in systems.items():
         known = "; ".join(f"{engine} {', '.join(versions)}" for engine, versions in engines.items())
