@@ -92,13 +92,14 @@ func TestLoadedTraceIsFreed(t *testing.T) {
 	r = nil
 	Close(id)
 	Close(loaded)
-	for range 10 {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if runtime.GC(); held.Value() == nil {
 			return
 		}
-		runtime.Gosched()
+		if time.Now().After(deadline) {
+			t.Fatal("the trace is still there")
+		}
 	}
-	t.Error("the trace is still there")
 }
 
 // TestNoRows: columns of no rows are empty. No run is known to have none, but nothing rules it out.
@@ -207,17 +208,18 @@ func TestCancelWhileBlockedOnInput(t *testing.T) {
 	}
 	id := open(t)
 	config, _ := json.Marshal(map[string]any{"kind": "trace", "trace_files": []string{pipe}})
-	failed := make(chan error)
+	failed := make(chan error, 1)
 	go func() {
 		_, err := Run(id, string(config))
 		failed <- err
 	}()
 	time.Sleep(20 * time.Millisecond)
-	began := time.Now()
 	Cancel(id)
-	wantKind(t, <-failed, border.Cancelled)
-	if taken := time.Since(began); taken > 2*time.Second {
-		t.Errorf("cancelling took %v", taken)
+	select {
+	case err := <-failed:
+		wantKind(t, err, border.Cancelled)
+	case <-time.After(time.Minute):
+		t.Error("the run goes on")
 	}
 }
 

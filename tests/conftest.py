@@ -22,6 +22,7 @@ TINY = ["--input-tokens", "20", "--output-tokens", "3", "--request-count", "5"]
 # Billions of passes, so that whatever happens to such a run happens in the middle of it, however fast the engine is.
 ENDLESS = ["--input-tokens", "8", "--output-tokens", "200000", "--request-count", "300000"]
 ENDLESS += ["--extra-engine-args", '{"max_num_seqs": 1}']
+PATIENCE_MS = 300_000  # of a browser, for what never comes
 WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
 
 # Streams are buffered as they are for users, or no test would notice what is left in a buffer at the end.
@@ -73,7 +74,15 @@ def browser() -> Iterator[Any]:
     if BROWSER is None:
         pytest.skip("needs chromium on PATH")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        make = opened.new_page
+
+        def new_page(**options: Any) -> Any:
+            page = make(**options)
+            page.set_default_timeout(PATIENCE_MS)
+            return page
+
+        opened.new_page = new_page
         yield opened
         opened.close()
 
@@ -84,7 +93,7 @@ def cli(folder: Path) -> Cli:
 
     def run(*arguments: str, module: str = "dynamo.replay", **options: Any) -> subprocess.CompletedProcess[str]:
         whole = command(*arguments, module=module)
-        return subprocess.run(whole, cwd=folder, capture_output=True, text=True, timeout=60, **options)
+        return subprocess.run(whole, cwd=folder, capture_output=True, text=True, timeout=300, **options)
 
     return run
 
@@ -115,13 +124,13 @@ def interrupt(process: subprocess.Popen[Any]) -> float:
     wait_until_running(process)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    process.wait(timeout=30)
+    process.wait(timeout=300)
     return time.monotonic() - began
 
 
 def wait_until_running(process: subprocess.Popen[Any]) -> None:
     """Returns half a second after the Go runtime has started its threads."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 300
     while len(list(Path(f"/proc/{process.pid}/task").iterdir())) < 3:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until

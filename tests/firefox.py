@@ -16,7 +16,7 @@ import pytest
 from livetools import until
 
 PROGRAMS = ("firefox", "firefox-esr")
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 class Firefox:

@@ -26,7 +26,7 @@ def find(variable: str, value: str) -> dict[int, str]:
     return found
 
 
-def end(variable: str, value: str, patience_s: float = 5) -> list[str]:
+def end(variable: str, value: str, patience_s: float = 60) -> list[str]:
     """Ends what is left after some time to end by itself, and returns its command lines."""
     deadline = time.monotonic() + patience_s
     while left := find(variable, value):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-PATIENCE_S = 60.0  # for what never comes
+PATIENCE_S = 300.0  # for what never comes
 WORDS = ["<unk>", "<s>", "</s>", *(f"tok{i}" for i in range(3, 2000))]
 
 _Value = TypeVar("_Value")
@@ -107,7 +107,7 @@ def free_port() -> int:
         try:
             fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with socket.socket() as s:
-                s.bind(("127.0.0.1", port))
+                s.bind(("", port))
         except OSError:
             claim.close()
             continue

@@ -70,11 +70,11 @@ class Environment:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=300)
 
     def pip(self, command: str, *arguments: str) -> None:
         pip = [sys.executable, "-m", "pip", "--python", str(self.folder), command, "--quiet"]
-        subprocess.run([*pip, "--disable-pip-version-check", *arguments], check=True, timeout=120)
+        subprocess.run([*pip, "--disable-pip-version-check", *arguments], check=True, timeout=300)
 
     def install(self, wheels: list[str]) -> None:
         self.pip("install", "--no-deps", "--no-index", "--no-compile", *wheels)
@@ -82,7 +82,7 @@ class Environment:
     def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         run = [str(self.folder / "bin/python"), *arguments]
-        return subprocess.run(run, cwd=self.folder, env=clean, capture_output=True, text=True, timeout=60)
+        return subprocess.run(run, cwd=self.folder, env=clean, capture_output=True, text=True, timeout=300)
 
 
 IMPORTS = ["dynamo.replay", "dynamo.mocker", "dynamo.llm"]
@@ -133,5 +133,5 @@ def test_other_packages_are_welcome(tmp_path: Path, wheels: dict[str, list[str]]
 def test_the_check_costs_no_import(folder: Path) -> None:
     """importlib.metadata alone would take many times longer than the rest."""
     look = "import os, sys; before = set(sys.modules); import dynamo._alone; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=300)
     assert sorted(done.stdout.split()) == ["dynamo", "dynamo._alone"]

@@ -166,7 +166,7 @@ def test_a_default_name_never_replaces_a_report(folder: Path, option: list[str])
         )
         for count in counts
     ]
-    saved = [Path(run.communicate(timeout=60)[0].splitlines()[-1].partition(": ")[2]) for run in runs]
+    saved = [Path(run.communicate(timeout=300)[0].splitlines()[-1].partition(": ")[2]) for run in runs]
     assert [json.loads((folder / path).read_text())["num_requests"] for path in saved] == [5, 6, 7, 8]
     ends = ["000000.json", "000000_2.json", "000000_3.json", "000000_4.json"]
     assert sorted(os.listdir(folder)) == sorted(["run.py", *(f"dynamo_replay_report_20260101_{end}" for end in ends)])
@@ -202,7 +202,7 @@ def test_pipes_are_written_not_replaced(cli: Cli, folder: Path, flag: str) -> No
     try:
         assert cli(*TINY, "--report-json", "report.json", flag, str(pipe)).returncode == 0
         assert pipe.is_fifo()
-        assert "ttft_ms" in reader.communicate(timeout=60)[0]
+        assert "ttft_ms" in reader.communicate(timeout=300)[0]
     finally:
         reader.kill()
 
@@ -395,7 +395,7 @@ def test_two_runs_write_the_same_rows(cli: Cli, folder: Path) -> None:
 
 def test_a_reader_that_stops_early(folder: Path) -> None:
     shell = f'{" ".join(command(*TINY, "--report-json", "report.json"))} | head -n 1; echo "${{PIPESTATUS[0]}}"'
-    done = subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.stdout == "dynosim | LLM Metrics\n0\n"
     assert done.stderr == ""
     assert (folder / "report.json").exists()
@@ -403,7 +403,7 @@ def test_a_reader_that_stops_early(folder: Path) -> None:
 
 def test_a_full_standard_output_is_a_failure(folder: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command(*TINY), cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(command(*TINY), cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
     assert done.returncode == 1
     assert done.stderr == "error: cannot write to standard output: No space left on device\n"
 
@@ -411,7 +411,9 @@ def test_a_full_standard_output_is_a_failure(folder: Path) -> None:
 def shell(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     """Runs text in bash, where $REPLAY is the command."""
     environment = {**os.environ, "REPLAY": " ".join(command())}
-    return subprocess.run(["bash", "-c", text], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        ["bash", "-c", text], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&-", "<&- >&- 2>&-"])
@@ -472,16 +474,16 @@ def test_an_environment_for_replays_only(tmp_path: Path) -> None:
     shutil.copytree(Path(_core.__file__).parents[1], tmp_path / "dynamo", ignore=shutil.ignore_patterns("_live*.so"))
     model = PROJECT / "examples/models/tiny"
     workers = command("--model-path", str(model), "--discovery-backend", "mem", module="dynamo.mocker")
-    done = subprocess.run(workers, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(workers, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
     assert re.search(r"^error: [^\n]*built for replays only[^\n]*run make build[^\n]*\n\Z", done.stderr, re.MULTILINE)
     assert "Traceback" not in done.stderr
-    assert subprocess.run(command(*TINY), cwd=tmp_path, capture_output=True, timeout=60).returncode == 0
+    assert subprocess.run(command(*TINY), cwd=tmp_path, capture_output=True, timeout=300).returncode == 0
 
 
 def test_an_encoding_without_box_characters(folder: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(command(*TINY), cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(*TINY), cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
     assert "| Metric" in done.stdout
@@ -498,7 +500,7 @@ def test_what_takes_time_to_load_is_not_imported(folder: Path) -> None:
     for workload in (TINY, ["rows.jsonl", *ROWS_OPTIONS]):
         arguments = [*workload, "--report-jsonl", "out.jsonl"]
         run = [sys.executable, "-c", check, *arguments]
-        done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stderr) == (0, "set()\n")
 
 
@@ -514,11 +516,11 @@ def test_the_process_ends_as_python_ends(folder: Path) -> None:
         (f"{after_main}; {module}", "a thread\n"),
     ):
         run = [sys.executable, "-c", code, *TINY]
-        done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.endswith(said)
     profiled = [sys.executable, "-m", "cProfile", "-m", "dynamo.replay", *TINY]
-    done = subprocess.run(profiled, cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(profiled, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0
     assert "function calls" in done.stdout
 
@@ -527,6 +529,6 @@ def test_garbage_is_collected_once_everything_is_imported(folder: Path) -> None:
     look = "import atexit, gc; atexit.register(lambda: print('collects', gc.isenabled(), gc.get_freeze_count() > 0))"
     Path("sitecustomize.py").write_text(look, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = subprocess.run(command(*TINY), cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(*TINY), cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("collects True True\n")

@@ -13,7 +13,7 @@ MODELS = Path(__file__).parent.parent / "examples" / "models"
 
 
 def test_the_script_makes_the_files_again(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, MODELS / "make_tiny.py", tmp_path / "tiny"], check=True, timeout=120)
+    subprocess.run([sys.executable, MODELS / "make_tiny.py", tmp_path / "tiny"], check=True, timeout=300)
     kept = {path.name: path.read_bytes() for path in (MODELS / "tiny").iterdir()}
     made = {path.name: path.read_bytes() for path in (tmp_path / "tiny").iterdir()}
     assert made == kept

@@ -114,7 +114,7 @@ def test_the_script_runs_against_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     assert results == sorted([*(f"{name}.json" for name in RUNS), "deployment.json"])
     alone = json.loads((out / "results" / "alone.json").read_text())
     assert alone["mean_ttft_ms"] >= 40
-    assert alone["mean_tpot_ms"] >= 0.5 * 10  # a first token that is late at the client makes it smaller
+    assert alone["mean_ttft_ms"] + 10 * alone["mean_tpot_ms"] >= 40 + 10 * 10  # wherever the client was late
 
     def too_fast(found: dict[str, Any]) -> None:
         found["tolerance"].update(ttft=0.3, ttft_ms=0, tpot=0.2)

@@ -69,7 +69,7 @@ def test_nats_planes(tmp_path: Path, nats: Nats) -> None:
 
 
 def test_etcd(tmp_path: Path, etcd: Etcd) -> None:
-    environment = {"DYN_DISCOVERY_BACKEND": "etcd", "ETCD_ENDPOINTS": etcd.url, "ETCD_LEASE_TTL": "5"}
+    environment = {"DYN_DISCOVERY_BACKEND": "etcd", "ETCD_ENDPOINTS": etcd.url, "ETCD_LEASE_TTL": "60"}
     with meeting(tmp_path, environment) as place:
         answers_and_routes(place)
 

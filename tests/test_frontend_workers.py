@@ -123,7 +123,7 @@ def test_cache_salts_reach_workers(place: Meeting) -> None:
     for salt in ("one", "two"):
         assert cached(salt) == 0
         until(lambda salt=salt: cached(salt) >= 36)  # type: ignore[misc]
-    assert cached("one") >= 36
+    until(lambda: cached("one") >= 36)
 
 
 def test_routers_of_workers_with_hybrid_caches(place: Meeting) -> None:
@@ -141,10 +141,15 @@ def test_routers_of_workers_with_hybrid_caches(place: Meeting) -> None:
         tokens: int = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
         return tokens
 
-    prompt = " ".join(WORDS[10:50])
-    assert found(prompt) == 0
-    until(lambda: found(prompt) == 36)  # the last block is computed anew
-    assert [found(prompt) for _ in range(6)] == [36] * 6
+    firsts = iter(WORDS[10:])
+
+    def follows() -> bool:
+        """Whether 16 requests after the first find what it has stored: random choices do once in 43 million times."""
+        prompt = " ".join([next(firsts), *WORDS[11:50]])
+        assert found(prompt) == 0
+        return [found(prompt) for _ in range(16)] == [36] * 16  # the last block is computed anew
+
+    until(follows)  # once the events have come
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
@@ -205,7 +210,7 @@ def test_killed_worker_is_replaced(place: Meeting) -> None:
     doomed = place.workers(*STEADY)
     front = place.frontend("--migration-limit", "1")
     front.until_models("tiny")
-    body = {"model": "tiny", "prompt": "tok5 tok6", "max_tokens": 20, "ignore_eos": True, "stream": True}
+    body = {"model": "tiny", "prompt": "tok5 tok6", "max_tokens": 200, "ignore_eos": True, "stream": True}
     with ThreadPoolExecutor(4) as pool:
         begun = [stream(front.url + "/v1/completions", body) for _ in range(4)]
         parts = list(pool.map(next, begun))
@@ -215,7 +220,7 @@ def test_killed_worker_is_replaced(place: Meeting) -> None:
         rests = list(pool.map(list, begun))
     for part, rest in zip(parts, rests, strict=True):
         text = "".join(event["choices"][0]["text"] for event in [part, *rest])
-        assert len(text.split()) == 20
+        assert len(text.split()) == 200
         assert rest[-1]["choices"][0]["finish_reason"] == "length"
     assert survivor.process.poll() is None
     assert [front.complete(f"tok{i}")[0] for i in range(5, 25)] == [200] * 20
@@ -239,7 +244,7 @@ def test_broken_answer_without_migration(place: Meeting) -> None:
 
 
 def test_client_that_goes_away_stops_the_worker(place: Meeting) -> None:
-    worker = place.workers("--decode-speedup-ratio", "0.1", DYN_SYSTEM_PORT="0", DYN_SYSTEM_HOST="127.0.0.1")
+    worker = place.workers("--decode-speedup-ratio", "0.05", DYN_SYSTEM_PORT="0", DYN_SYSTEM_HOST="127.0.0.1")
     front = place.frontend()
     front.until_models("tiny")
     worker.wait_for("status server")

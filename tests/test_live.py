@@ -148,7 +148,7 @@ def test_tokens_are_planned(tmp_path: Path, model: str) -> None:
 
 def test_disconnect_frees_the_engine(tmp_path: Path, model: str) -> None:
     with workers(tmp_path, "--model-path", model) as w:
-        lines = stream(w.url(), generate(5000))
+        lines = stream(w.url(), generate(100_000))  # for ten minutes
         next(lines)
         w.until_metric("vllm:num_requests_running", 1)
         lines.close()  # type: ignore[attr-defined]
@@ -161,11 +161,15 @@ def test_drain(tmp_path: Path, model: str, number: int) -> None:
     with workers(tmp_path, "--model-path", model, "--num-workers", "2") as w:
         lines = stream(w.url(), generate(1000))  # for six seconds
         next(lines)
+        endless = stream(w.url(), generate(100_000))  # for ten minutes
+        next(endless)
         w.stop(number)
         until(lambda: not records(w.root))
         assert w.process.poll() is None
         assert get(w.status + "/health")[0] == 503
         assert len(list(lines)) == 1000 + 2 - 1
+        assert w.process.poll() is None
+        endless.close()  # type: ignore[attr-defined]
         assert w.wait() == (130 if number == signal.SIGINT else 0)
 
 
@@ -513,7 +517,7 @@ def run(
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

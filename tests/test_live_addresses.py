@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 from pathlib import Path
@@ -22,7 +23,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def listening(service: Service) -> dict[int, str]:
     """The address of each port where a process listens."""
     folder = Path("/proc", str(service.process.pid))
-    mine = {os.readlink(fd) for fd in (folder / "fd").iterdir() if fd.is_symlink()}
+    mine = set()
+    for fd in (folder / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            mine.add(os.readlink(fd))
     found = {}
     for table in ("tcp", "tcp6"):
         for line in (folder / "net" / table).read_text().splitlines()[1:]:

@@ -80,7 +80,7 @@ def test_passes_last_as_long_as_the_sdk_says(fake: Path, tmp_path: Path, model: 
             first, last = (after - then for after, then in zip(latencies(start - 2), before, strict=True))
             assert first > 0.1
             assert last > 0.1 + 20 * 0.003
-            if first < 0.15 and last < 0.24:
+            if first < 0.19 and last < 0.1 + 20 * 0.010:
                 return
             taken.append((first, last))
         pytest.fail(f"always too long: {taken}")
@@ -91,14 +91,15 @@ def test_batches_are_those_of_a_rank(fake: Path, tmp_path: Path, model: str) -> 
     fields = {"aic_attention_dp_size": 8, "num_gpu_blocks": 1000}
     with workers(tmp_path, "--model-path", model, *engine_file(tmp_path, **fields)) as w:
         url = w.url()
-        threads = [threading.Thread(target=post, args=(url, generate(101))) for _ in range(8)]
+        threads = [threading.Thread(target=post, args=(url, generate(301))) for _ in range(8)]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
-        w.until_metric("vllm:inter_token_latency_seconds_count", 8 * 100)
+        w.until_metric("vllm:inter_token_latency_seconds_count", 8 * 300)
         mean = w.metric("vllm:inter_token_latency_seconds_sum") / w.metric("vllm:inter_token_latency_seconds_count")
-        assert 0.009 < mean < 0.012
+        # 10 ms in a batch of eight; 3 ms alone, as at the begin and the end, and 66 ms in one of 64.
+        assert 0.006 < mean < 0.05
 
 
 def test_another_version_stands_in(fake: Path, tmp_path: Path, model: str) -> None:
@@ -164,7 +165,7 @@ def test_ends_while_the_sdk_loads(
     with early(tmp_path, "--model-path", model, *engine_file(tmp_path, aic_model_path="slow")) as w:
         until(loading.exists)
         w.stop(number)
-        assert w.wait() == code  # loading takes five minutes
+        assert w.wait() == code  # loading takes most of an hour
         assert records(w.root, "mdc") == []
         assert "Traceback" not in w.log
 
@@ -172,7 +173,7 @@ def test_ends_while_the_sdk_loads(
 def test_signals_while_the_sdk_predicts(fake: Path, tmp_path: Path, model: str) -> None:
     """One waits for the answers; two do not."""
     (fake / "sitecustomize.py").write_text(SLOW_PREDICTIONS)
-    for signals, prediction_s in ((1, "3"), (2, "300")):
+    for signals, prediction_s in ((1, "3"), (2, "3000")):
         folder = tmp_path / str(signals)
         folder.mkdir()
         arguments = ("--model-path", model, *engine_file(folder, num_gpu_blocks=1000))

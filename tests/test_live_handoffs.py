@@ -143,7 +143,7 @@ def test_records(tmp_path: Path, model: str) -> None:
 @pytest.mark.parametrize("victim", ["prefill", "decode"])
 def test_a_killed_worker(tmp_path: Path, model: str, engine: str, victim: str) -> None:
     """The other one lets go of what it has, says that the answer has no end, and goes on."""
-    slow = ["--speedup-ratio", "0.01", "--num-gpu-blocks-override", "1000"]
+    slow = ["--speedup-ratio", "0.003", "--num-gpu-blocks-override", "1000"]
     with pair(tmp_path, model, ENGINES[engine], *slow) as workers:
         prefill, decode = workers.ask(50)
         other = workers.decode if victim == "prefill" else workers.prefill

@@ -49,7 +49,7 @@ def test_a_trace_that_does_not_fit_ends_the_run(folder: Path, module: str, bound
             stdin=rows.stdout,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             env=None if name else bounded(200),
             preexec_fn=address_space(int(megabytes)) if name else None,
         )

@@ -20,7 +20,7 @@ COMMANDS = ["dynamo.replay", "dynamo.mocker", "dynamo.replay.convert", "dynamo.r
 
 
 def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("module", COMMANDS)
@@ -159,7 +159,7 @@ def test_a_file_that_does_not_fit_is_named(folder: Path, option: str) -> None:
     large = ["--input-tokens", "2000", "--output-tokens", "3", "--request-count", "2000"]
     done = subprocess.run(
         ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command(*large, option, "out.txt", "--num-workers", "2")],
-        cwd=folder, capture_output=True, text=True, timeout=60,
+        cwd=folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 1
     assert re.search(r"cannot write '?out\.txt'?: [Ff]ile too large\n", done.stderr), done.stderr

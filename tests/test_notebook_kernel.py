@@ -17,7 +17,7 @@ from dynamo import sweep
 from dynamo.replay import run_trace_replay
 sweep.run({{"run": {{"trace": {str(TRACE)!r}}}, "search": {{"engine.max_num_seqs": list(range(8, 5000))}}}})
 """
-_SECONDS = 120
+_SECONDS = 300
 
 
 @pytest.fixture
@@ -25,7 +25,9 @@ def kernel(folder: Path) -> Iterator[Any]:
     client = pytest.importorskip("jupyter_client")
     for needed in ("ipykernel", "ipywidgets", "tqdm"):
         pytest.importorskip(needed)
-    manager, connected = client.manager.start_new_kernel(kernel_name="python3", cwd=str(folder))
+    manager, connected = client.manager.start_new_kernel(
+        startup_timeout=_SECONDS, kernel_name="python3", cwd=str(folder)
+    )
     manager.client_of_test = connected
     try:
         yield manager

@@ -20,7 +20,7 @@ BIGGEST = 40
 
 def with_small_files(*arguments: str, module: str = "dynamo.replay", most: int = BIGGEST) -> Any:
     words = ["bash", "-c", f'ulimit -f {most}; exec "$@"', "bash", *command(*arguments, module=module)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return subprocess.run(words, capture_output=True, text=True, timeout=300)
 
 
 def found(folder: Path) -> list[str]:
@@ -91,7 +91,7 @@ def test_the_report_of_a_sweep_is_whole(folder: Path) -> None:
     (folder / "spec.json").write_text(json.dumps(spec))
     report = ["points.csv", "report.html", "report.json", "report.txt"]
     words = command("run", "spec.json", "-o", "out", module="dynamo.sweep")
-    assert subprocess.run(words, capture_output=True, timeout=60).returncode == 0
+    assert subprocess.run(words, capture_output=True, timeout=300).returncode == 0
     for name in report:
         (folder / "out" / name).write_text("earlier")
     done = with_small_files("report", "out", module="dynamo.sweep", most=45)

@@ -17,7 +17,7 @@ from dynamo._shell import program
 def dynosim(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the script that pip has made of the entry point, beside the interpreter of the tests."""
     script = Path(sys.executable).parent / "dynosim"
-    return subprocess.run([str(script), *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(script), *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def test_a_replay_is_that_of_the_module(cli: Cli, folder: Path) -> None:

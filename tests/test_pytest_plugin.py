@@ -33,7 +33,7 @@ def pytest_of(folder: Path, text: str, *arguments: str, status: int = 0, **envir
     (folder / "test_it.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py", *arguments]
     known = {"PATH": "/usr/bin:/bin", "PYTHONUTF8": "1", **environment}
-    done = subprocess.run(command, cwd=folder, env=known, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=known, capture_output=True, text=True, timeout=300)
     assert done.returncode == status, done
     return done.stdout
 
@@ -226,7 +226,7 @@ def test_examples(folder: Path) -> None:
         "no:cacheprovider",
         str(EXAMPLES / "ci" / "test_capacity.py"),
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done
 
 

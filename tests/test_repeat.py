@@ -129,7 +129,7 @@ def test_standard_input_cannot_be_repeated(cli: Cli, trace: str, folder: Path) -
     os.mkfifo(folder / "pipe")
     run = subprocess.Popen(command("pipe", *ENGINE, "--report-json", "b.json"), stdout=subprocess.DEVNULL)
     Path("pipe").write_text(Path(trace).read_text())
-    assert run.wait(timeout=60) == 0
+    assert run.wait(timeout=300) == 0
     (folder / "pipe").unlink()
     Path("pipe").write_text(Path(trace).read_text())
     assert "was read from a stream, which cannot be repeated" in refused(cli("--from-report", "b.json"))

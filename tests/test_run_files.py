@@ -266,7 +266,7 @@ def test_yaml_is_loaded_when_it_is_needed(trace: str, run: str, folder: Path, ar
         "import sys; from dynamo.replay.main import main; code = main(sys.argv[1:]);"
         " assert code == 0; assert not {'yaml', 'numpy'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", check, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", check, *arguments], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -288,10 +288,10 @@ def test_live_workers_take_files_and_objects(folder: Path, argument: str) -> Non
     for name in ("config.json", "tokenizer.json"):
         (Path("model") / name).write_text("{}")
     live = [sys.executable, "-m", "dynamo.mocker", "--model-path", "model", "--discovery-backend", "mem"]
-    done = subprocess.run([*live, "--extra-engine-args", argument], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*live, "--extra-engine-args", argument], capture_output=True, text=True, timeout=300)
     assert 'unknown field "blok_size", did you mean "block_size"?' in refused(done)
     Path("reasoning.yaml").write_text("start_thinking_token_id: x\n")
-    done = subprocess.run([*live, "--reasoning", "@reasoning.yaml"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*live, "--reasoning", "@reasoning.yaml"], capture_output=True, text=True, timeout=300)
     assert "start_thinking_token_id" in refused(done)
 
 

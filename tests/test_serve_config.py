@@ -44,5 +44,5 @@ def test_one_file(tmp_path: Path) -> None:
 def test_refused(folder: Path, content: str, message: str) -> None:
     (folder / "server.yaml").write_text(content)
     command = mocker("--standalone", "--http-port", "0", "--config", "server.yaml")
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert message in refused(done).replace('"', "'")

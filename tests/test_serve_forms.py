@@ -35,7 +35,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
 
 
 def client_of(url: str) -> OpenAI:
-    return OpenAI(base_url=url + "/v1", api_key="any", max_retries=0, timeout=60)
+    return OpenAI(base_url=url + "/v1", api_key="any", max_retries=0, timeout=300)
 
 
 class Sky(enum.Enum):

@@ -21,7 +21,7 @@ SCRIPTS = "naïve Ωμέγα Привет مرحبا שלום नमस्ते
 
 
 def client_of(server: Server, **options: Any) -> OpenAI:
-    return OpenAI(**{"base_url": server.url + "/v1", "api_key": "any", "max_retries": 0, "timeout": 60, **options})
+    return OpenAI(**{"base_url": server.url + "/v1", "api_key": "any", "max_retries": 0, "timeout": 300, **options})
 
 
 @pytest.fixture(scope="module")
@@ -517,10 +517,10 @@ def test_a_delay(tmp_path: Path) -> None:
 
 def test_a_full_queue(slow: Server) -> None:
     async def run() -> None:
-        async with AsyncOpenAI(base_url=slow.url + "/v1", api_key="any", max_retries=0, timeout=60) as c:
-            calls = [asyncio.create_task(c.completions.create(model=MODEL, prompt="x", max_tokens=50))]
+        async with AsyncOpenAI(base_url=slow.url + "/v1", api_key="any", max_retries=0, timeout=300) as c:
+            calls = [asyncio.create_task(c.completions.create(model=MODEL, prompt="x", max_tokens=2000))]
             await asyncio.to_thread(slow.until_metric, "vllm:num_requests_running", 1)
-            calls.append(asyncio.create_task(c.completions.create(model=MODEL, prompt="y", max_tokens=50)))
+            calls.append(asyncio.create_task(c.completions.create(model=MODEL, prompt="y", max_tokens=2000)))
             await asyncio.to_thread(slow.until_metric, "vllm:num_requests_waiting", 1)
             with pytest.raises(openai.RateLimitError) as caught:
                 await c.completions.create(model=MODEL, prompt="z", max_tokens=2000)
@@ -551,7 +551,7 @@ def test_a_client_that_has_waited_long_enough(slow: Server) -> None:
 
 def test_a_task_that_is_cancelled(slow: Server) -> None:
     async def run() -> None:
-        async with AsyncOpenAI(base_url=slow.url + "/v1", api_key="any", timeout=60) as c:
+        async with AsyncOpenAI(base_url=slow.url + "/v1", api_key="any", timeout=300) as c:
             call = asyncio.create_task(c.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=2000))
             await asyncio.to_thread(slow.until_metric, "vllm:num_requests_running", 1)
             call.cancel()

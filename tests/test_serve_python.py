@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from livetools import PATIENCE_S, mocker, post
+from livetools import PATIENCE_S, mocker, post, stream
 from servetools import MODEL, SLOW, Server, serving
 
 PROFILE = Path(__file__).parents[1] / "examples" / "profiles" / "small.npz"
@@ -68,33 +69,36 @@ def test_timing_model_that_fails(tmp_path: Path, timing: str) -> None:
 
 
 def test_scheduler_policy(tmp_path: Path) -> None:
-    """Behind a request that runs, three wait; the policy hears of them. One that fails ends the server."""
+    """Behind a request that runs, others wait; the policy hears of them. One that fails ends the server."""
     notes = tmp_path / "notes"
     (tmp_path / "policy.py").write_text(POLICY.replace("NOTES", str(notes)))
     policy = ("--scheduler-policy", f"{tmp_path / 'policy.py'}:Highest", "--max-num-seqs", "1")
     with serving(tmp_path / "server", *policy, *SLOW) as s, ThreadPoolExecutor(8) as pool:
-        ended: list[int] = []
 
-        def behind(running: int, *waiting: tuple[int, str]) -> list[Future[None]]:
-            """Begins requests with priorities and tenants, behind one that runs."""
-            calls = [pool.submit(call, running, 0, "")]
-            s.until_metric("vllm:num_requests_running", 1)
+        def behind(*waiting: tuple[int, str]) -> list[Future[None]]:
+            """Begins requests with priorities and tenants, behind one that runs until they wait."""
+            running = stream(f"{s.url}/v1/completions", {"prompt": "Hello", "max_tokens": 2000, "stream": True})
+            next(running)
+            calls = []
             for n, (priority, tenant) in enumerate(waiting, 1):
-                calls.append(pool.submit(call, 1, priority, tenant))
+                calls.append(pool.submit(call, priority, tenant))
                 s.until_metric("vllm:num_requests_waiting", n)
+            running.close()
             return calls
 
-        def call(tokens: int, priority: int, tenant: str) -> None:
+        def call(priority: int, tenant: str) -> None:
             with contextlib.suppress(OSError):  # the last ones are not answered
-                ask(s, tokens, tenant, priority=priority)
-            ended.append(priority)
+                ask(s, 1, tenant, priority=priority)
 
-        for done in behind(8, (3, "a"), (9, "b"), (1, "a")):
+        for done in behind((3, "a"), (9, "b"), (5, "a"), (1, "a")):
             done.result(PATIENCE_S)
-        assert ended == [0, 9, 3, 1]
-        first = json.loads(notes.read_text().splitlines()[0])
-        assert [row[:2] for row in first] == [[3, "a"], [9, "b"], [1, "a"]]
-        behind(6, (1, "a"), (1, "broken"))
+        heard = [[row[:2] for row in json.loads(line)] for line in notes.read_text().splitlines()]
+        assert [rows for rows, _ in itertools.groupby(heard)] == [
+            [[3, "a"], [9, "b"], [5, "a"], [1, "a"]],
+            [[3, "a"], [5, "a"], [1, "a"]],
+            [[3, "a"], [1, "a"]],
+        ]
+        behind((1, "a"), (1, "broken"))
         assert s.wait() == 1
         assert "KeyError: 'no such tenant'" in s.log.splitlines()[-1]
 

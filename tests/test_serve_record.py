@@ -93,6 +93,6 @@ def test_sessions_and_adapters(tmp_path: Path) -> None:
 )
 def test_refused(folder: Path, arguments: list[str], message: str) -> None:
     done = subprocess.run(
-        mocker("--standalone", "--http-port", "0", *arguments), cwd=folder, capture_output=True, text=True, timeout=60
+        mocker("--standalone", "--http-port", "0", *arguments), cwd=folder, capture_output=True, text=True, timeout=300
     )
     assert message in refused(done).replace('"', "'")

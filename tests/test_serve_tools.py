@@ -32,7 +32,7 @@ NAMED: Any = {"type": "function", "function": {"name": "weather"}}
 
 
 def client_of(url: str) -> OpenAI:
-    return OpenAI(base_url=url + "/v1", api_key="any", max_retries=0, timeout=60)
+    return OpenAI(base_url=url + "/v1", api_key="any", max_retries=0, timeout=300)
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def only(found: sweep.Sweep) -> Mapping[str, Any]:
 
 def test_the_start_of_a_command_leaves_the_machinery_alone() -> None:
     code = "import sys, dynamo.sweep.main; print({'sqlite3', 'dynamo.sweep.sweep', 'rich'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
@@ -269,7 +269,7 @@ def test_every_trace_has_draws_of_its_own(folder: Path) -> None:
 
 def test_generated_example_traces_are_what_is_in_the_folder(folder: Path) -> None:
     made = Path(__file__).parent.parent / "examples/traces"
-    subprocess.run([sys.executable, made / "make.py", folder], check=True, timeout=60)
+    subprocess.run([sys.executable, made / "make.py", folder], check=True, timeout=300)
     for name in ("agentic_240.jsonl.gz", "shared_prefix_3200.jsonl.gz"):
         assert gzip.decompress((folder / name).read_bytes()) == gzip.decompress((made / name).read_bytes())
 
@@ -574,7 +574,10 @@ def test_bad_input(sweeps: Callable[..., Any], name: str) -> None:
         sweeps(text)
         if name
         else subprocess.run(
-            [sys.executable, "-m", "dynamo.sweep", "run", text, "-o", "out"], capture_output=True, text=True, timeout=60
+            [sys.executable, "-m", "dynamo.sweep", "run", text, "-o", "out"],
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
     )
     assert message.lower() in refused(done).lower()

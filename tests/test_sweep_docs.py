@@ -69,6 +69,6 @@ def test_the_structure_is_described(clone: Path) -> None:
 
 
 def test_help_lists_the_commands(folder: Path) -> None:
-    done = subprocess.run(command("--help", module="dynamo.sweep"), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command("--help", module="dynamo.sweep"), capture_output=True, text=True, timeout=300)
     commands = ["run", "resume", "recommend", "status", "report", "diff", "export"]
     assert re.findall(r"^    (\w+)\b", done.stdout, re.MULTILINE) == commands

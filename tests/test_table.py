@@ -149,7 +149,7 @@ def on_a_terminal(folder: Path, columns: int, **environment: str) -> list[str]:
     except OSError:  # how Linux says that the other end is closed
         pass
     os.close(terminal)
-    assert run.wait(timeout=60) == 0
+    assert run.wait(timeout=300) == 0
     return [line for line in printed.decode().splitlines() if line[0] in "┏┃┡└+|"]
 
 

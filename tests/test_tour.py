@@ -33,7 +33,7 @@ def clone(folder: Path) -> Path:
 def test_python(clone: Path, source: str, how: list[str]) -> None:
     Path("script.py").write_text(source)
     done = subprocess.run(
-        [sys.executable, *how], input=f"{source}\n", cwd=clone, capture_output=True, text=True, timeout=120
+        [sys.executable, *how], input=f"{source}\n", cwd=clone, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stderr

@@ -377,7 +377,7 @@ func TestOverload(t *testing.T) {
 		case <-wake:
 			f := c.Failure()
 			return f != nil && f.Shutdown && strings.Contains(f.Reason, "as many requests")
-		case <-time.After(100 * time.Millisecond): // it is in the queue of the worker
+		case <-time.After(time.Second): // it is in the queue of the worker
 			s.t.Cleanup(c.Cancel)
 			return false
 		}

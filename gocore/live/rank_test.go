@@ -165,7 +165,7 @@ func TestCancel(t *testing.T) {
 	for name, change := range engines {
 		r, o := startRank(t, func(a *engineargs.Args) {
 			change(a)
-			a.NumGPUBlocks = 25
+			a.NumGPUBlocks, a.SpeedupRatio = 25, 0.05 // the long one takes many seconds
 		})
 		long, late := plan(8, 80, 1), plan(8, 4, 2)
 		r.submit(long)
@@ -186,7 +186,7 @@ func TestCancel(t *testing.T) {
 
 // TestClose: requests that are there fail, and so do those that come later.
 func TestClose(t *testing.T) {
-	r, _ := startRank(t, func(*engineargs.Args) {})
+	r, _ := startRank(t, func(a *engineargs.Args) { a.SpeedupRatio = 0.05 }) // the request takes many seconds
 	q := plan(8, 80, 1)
 	r.submit(q)
 	<-q.wake

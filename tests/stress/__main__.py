@@ -156,7 +156,7 @@ class Stress:
                 stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
             problem = self._wait(process)
-            left = leftovers.end(VARIABLE, mark, patience_s=0 if problem else 5)
+            left = leftovers.end(VARIABLE, mark, patience_s=0 if problem else 60)
             if left and not problem:
                 problem = "left processes behind: " + "; ".join(left)
             if problem:

@@ -190,18 +190,18 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := s.Connect(t)
-	m, err := client.Request("a_b.generate-7", []byte("ping"), 5*time.Second)
+	m, err := client.Request("a_b.generate-7", []byte("ping"), time.Minute)
 	if err != nil || len(m.Data) != 0 {
 		t.Errorf("got %v, %v", m, err)
 	}
-	m, err = client.Request("$SRV.INFO.a_b", nil, 5*time.Second)
+	m, err = client.Request("$SRV.INFO.a_b", nil, time.Minute)
 	var info micro.Info
 	if err != nil || json.Unmarshal(m.Data, &info) != nil || len(info.Endpoints) != 1 ||
 		info.Endpoints[0].Subject != "a_b.generate-7" || info.Endpoints[0].QueueGroup != "q" {
 		t.Errorf("got %s, %v", m.Data, err)
 	}
 	stop()
-	if _, err := client.Request("a_b.generate-7", []byte("ping"), 5*time.Second); err == nil {
+	if _, err := client.Request("a_b.generate-7", []byte("ping"), time.Minute); err == nil {
 		t.Error("a stopped service answers")
 	}
 	if _, err := c.Serve("a b", Service{Name: "a_b", Version: "1.3.1", Endpoint: "e"}, nil); err == nil ||

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"dynosim/gocore/protocol/wire"
 )
 
@@ -68,7 +70,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // TestSlowFrames: a peer that begins a frame has to end it in time; one that sends nothing may stay.
 func TestSlowFrames(t *testing.T) {
-	tcp, caller := startImpatient(t, StandardLimits, echo, func(b *bounds) { b.frame = 200 * time.Millisecond })
+	tcp, caller := startImpatient(t, StandardLimits, echo, func(b *bounds) { b.frame = 2 * time.Second })
 	silent := say(t, tcp.Addr(), nil)
 	half, _ := wire.AppendFrame(nil, wire.Frame{Path: path, Payload: make([]byte, 1000)})
 	dripping := say(t, tcp.Addr(), half[:5])
@@ -161,14 +163,15 @@ func TestLingeringStreams(t *testing.T) {
 
 // TestBudget: large requests that never end wait for each other, small ones go past them.
 func TestBudget(t *testing.T) {
-	tcp, caller := startImpatient(t, StandardLimits, echo, func(b *bounds) { b.frame = 3 * time.Second })
+	tcp, caller := startImpatient(t, StandardLimits, echo, func(b *bounds) { b.frame = time.Minute })
 	large, _ := wire.AppendFrame(nil, wire.Frame{Path: path, Payload: make([]byte, 1<<20-1000)})
 	var before, during runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	counted := false
+	var begun []net.Conn
 	for range 600 { // more than the budget has room for
-		say(t, tcp.Addr(), large[:1<<16])
+		begun = append(begun, say(t, tcp.Addr(), large[:1<<16]))
 		if half := tcp.plane.budget.large.TryAcquire(largeBudget / 2); half {
 			tcp.plane.budget.large.Release(largeBudget / 2)
 		} else {
@@ -183,13 +186,29 @@ func TestBudget(t *testing.T) {
 	if grown := int64(during.HeapAlloc) - int64(before.HeapAlloc); grown > largeBudget {
 		t.Errorf("memory has grown by %d MiB", grown>>20)
 	}
-	eventually(t, "the budget to be free", func() bool {
-		if !tcp.plane.budget.large.TryAcquire(largeBudget) {
-			return false
-		}
-		tcp.plane.budget.large.Release(largeBudget)
-		return true
-	})
+	for _, conn := range begun {
+		_ = conn.Close()
+	}
+	eventually(t, "the budget to be free", func() bool { return isFree(tcp.plane.budget.large, largeBudget) })
+}
+
+// TestLateRequestsLeaveTheBudget: large requests that do not end in time make room for others.
+func TestLateRequestsLeaveTheBudget(t *testing.T) {
+	tcp, _ := startImpatient(t, StandardLimits, echo, func(b *bounds) { b.frame = 2 * time.Second })
+	large, _ := wire.AppendFrame(nil, wire.Frame{Path: path, Payload: make([]byte, 1<<20-1000)})
+	say(t, tcp.Addr(), large[:1<<16])
+	budget := tcp.plane.budget.large
+	eventually(t, "the request to count", func() bool { return !isFree(budget, largeBudget) })
+	eventually(t, "the budget to be free", func() bool { return isFree(budget, largeBudget) })
+}
+
+// isFree reports whether so much of a budget is not in use.
+func isFree(budget *semaphore.Weighted, n int64) bool {
+	if !budget.TryAcquire(n) {
+		return false
+	}
+	budget.Release(n)
+	return true
 }
 
 // TestQueuedRequestsCount: what waits for its turn counts against the budget until it is decoded, or given up.
@@ -212,13 +231,7 @@ func TestQueuedRequestsCount(t *testing.T) {
 			t.Fatalf("got %q, %v", ack, err)
 		}
 	}
-	free := func(n int64) bool {
-		ok := tcp.plane.budget.small.TryAcquire(n)
-		if ok {
-			tcp.plane.budget.small.Release(n)
-		}
-		return ok
-	}
+	free := func(n int64) bool { return isFree(tcp.plane.budget.small, n) }
 	if free(smallBudget - 19*10_000) {
 		t.Error("queued requests do not count")
 	}
@@ -229,7 +242,7 @@ func TestQueuedRequestsCount(t *testing.T) {
 // TestHTTPBodies: sizes that are too large or not told, and bodies that do not come.
 func TestHTTPBodies(t *testing.T) {
 	p := newPlane(StandardLimits)
-	p.bounds.frame = 300 * time.Millisecond
+	p.bounds.frame = 3 * time.Second
 	p.Register(path, Labels{WorkerID: "7"}, handlerFunc(echo))
 	h, err := p.ListenHTTP("127.0.0.1:0")
 	if err != nil {
@@ -262,15 +275,19 @@ func TestHTTPBodies(t *testing.T) {
 		}
 	}
 	head := "POST " + HTTPRoot + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
+	var begun []net.Conn
 	for _, text := range []string{head, head + "\r\n{", "\x00\xff\r\n\r\n"} {
-		isClosed(t, say(t, h.Addr(), []byte(text)))
+		begun = append(begun, say(t, h.Addr(), []byte(text)))
+	}
+	for _, conn := range begun {
+		isClosed(t, conn)
 	}
 	if got := post(strings.NewReader(`{"token_ids":[5]}`)); got != 200 {
 		t.Errorf("afterwards: got %d", got)
 	}
-	if !p.budget.large.TryAcquire(largeBudget) || !p.budget.small.TryAcquire(smallBudget) {
-		t.Error("some of the budget is lost")
-	}
+	eventually(t, "the budget to be free", func() bool {
+		return isFree(p.budget.large, largeBudget) && isFree(p.budget.small, smallBudget)
+	})
 }
 
 // TestHTTPHalfOpenConnections: those that never end a request give way.

@@ -178,18 +178,26 @@ func TestHandoff(t *testing.T) {
 func TestTransferTakesTime(t *testing.T) {
 	l := listen(t, config(handoff.SourceFirst))
 	c := NewConnector(config(handoff.SourceFirst))
-	id := newIdentity()
-	var here, there engine
 	held := bootstrap.Held{PromptTokens: 50, Transfer: handoff.Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 1}}
-	served := run(func() error { return l.Serve(t.Context(), id, 0, held, &here) })
-	ran := run(func() error { return c.Run(t.Context(), l.Addr().String(), id, 0, &there) })
-	if err := errors.Join(wait(t, served), wait(t, ran)); err != nil {
-		t.Fatal(err)
+	var taken []time.Duration
+	for range 100 { // on a busy machine it may take some to find the processor free
+		id := newIdentity()
+		var here, there engine
+		served := run(func() error { return l.Serve(t.Context(), id, 0, held, &here) })
+		ran := run(func() error { return c.Run(t.Context(), l.Addr().String(), id, 0, &there) })
+		if err := errors.Join(wait(t, served), wait(t, ran)); err != nil {
+			t.Fatal(err)
+		}
+		took := there.at[handoff.Activate].Sub(there.at[handoff.Reserve])
+		if took < 50*time.Millisecond {
+			t.Errorf("took %v, want 50 ms", took)
+		}
+		if took < 100*time.Millisecond {
+			return
+		}
+		taken = append(taken, took)
 	}
-	if took := there.at[handoff.Activate].Sub(there.at[handoff.Reserve]); took < 50*time.Millisecond ||
-		took > 100*time.Millisecond {
-		t.Errorf("took %v, want 50 ms", took)
-	}
+	t.Errorf("took %v, want 50 ms", taken)
 }
 
 // TestCancel ends the interest of either client while the decode worker looks for room, and while the prompt is

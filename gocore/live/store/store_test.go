@@ -85,7 +85,7 @@ func TestFileNames(t *testing.T) {
 // TestFileLiveness: records of a living store stay, are written again if they were removed, and those of a dead one
 // expire in every store that uses the bucket.
 func TestFileLiveness(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = 9 * time.Second
 	root := t.TempDir()
 	alive, err := openFile(root, ttl)
 	if err != nil {

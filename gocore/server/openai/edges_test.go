@@ -254,15 +254,15 @@ func TestHalfClosed(t *testing.T) {
 	if response.Status != "400 Bad Request" || !strings.Contains(string(text), "keep it open") {
 		t.Errorf("got %s %s", response.Status, text)
 	}
-	if page := get(t, url+"/metrics").text; !strings.Contains(page, `dynosim_http_errors_total{status="499"} 1`) {
-		t.Error("metrics do not count the client as gone")
-	}
+	eventually(t, "metrics count the client as gone", func() bool {
+		return strings.Contains(get(t, url+"/metrics").text, `dynosim_http_errors_total{status="499"} 1`)
+	})
 }
 
 // TestSlowTokens: the time that a client may take to read is counted while something is to be read, not between tokens.
 func TestSlowTokens(t *testing.T) {
-	_, url := start(t, `{"block_size":16,"num_gpu_blocks":4096,"speedup_ratio":1000,"decode_speedup_ratio":0.00001}`,
-		func(c *Config) { c.WriteTimeout = 50 * time.Millisecond })
+	_, url := start(t, `{"block_size":16,"num_gpu_blocks":4096,"speedup_ratio":1000,"decode_speedup_ratio":0.000005}`,
+		func(c *Config) { c.WriteTimeout = 500 * time.Millisecond })
 	for _, version := range []int{1, 2} {
 		transport := &http.Transport{Protocols: new(http.Protocols)}
 		transport.Protocols.SetHTTP1(version == 1)
@@ -279,7 +279,7 @@ func TestSlowTokens(t *testing.T) {
 		if err != nil || r.ProtoMajor != version || !strings.HasSuffix(string(text), "[DONE]\n\n") {
 			t.Errorf("HTTP/%d: got %v after %v: %s", r.ProtoMajor, err, time.Since(begun), text)
 		}
-		if took := time.Since(begun); took < 100*time.Millisecond {
+		if took := time.Since(begun); took < time.Second {
 			t.Errorf("tokens came within %v, which shows nothing", took)
 		}
 	}

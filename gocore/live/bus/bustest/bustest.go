@@ -48,7 +48,7 @@ func (s *Server) Restart() {
 		s.t.Fatal(err)
 	}
 	running.Start()
-	if !running.ReadyForConnections(10 * time.Second) {
+	if !running.ReadyForConnections(time.Minute) {
 		s.t.Fatal("the NATS server does not start")
 	}
 	s.running, s.URL = running, running.ClientURL()
