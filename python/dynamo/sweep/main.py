@@ -18,6 +18,7 @@ from dynamo.sweep.spec import EXECUTORS
 _NO_RESULT = ("rejected", "failed", "timeout")
 _INFEASIBLE = 3
 _TRACE_OPTIONS = ("trace_format", "trace_block_size")
+_CALIBRATION = "calibration profile for the engines of all runs, of dynamo.calibrate; auto takes the one shipped"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +47,14 @@ def _run(options: argparse.Namespace) -> int:
 
     spec, folder = values.text("SPEC", options.spec), values.text("-o", options.output)
     with _interruptible(folder), _display() as show:
-        found = sweep.run(spec, folder, store=options.store, on_progress=show, **_execution(options))
+        found = sweep.run(
+            spec,
+            folder,
+            store=options.store,
+            calibration=options.calibration,
+            on_progress=show,
+            **_execution(options),
+        )
     return _present(found)
 
 
@@ -113,6 +121,7 @@ def _recommend(options: argparse.Namespace) -> int:
             directory=None if options.output is None else values.text("-o", options.output),
             run=run,
             engine_args=options.engine_args,
+            calibration=options.calibration,
             gpus_per_node=options.gpus_per_node,
             gpu_hour_price=options.gpu_hour_price,
             seeds=options.seeds,
@@ -211,6 +220,8 @@ def _parser() -> argparse.ArgumentParser:
     resume.add_argument("directory", metavar="DIR", help="the folder of the sweep")
     resume.add_argument("--retry", action="store_true", help="also try points again that failed or took too long")
     recommend = _add_recommend(commands)
+    for command in (run, recommend):
+        command.add_argument("--calibration", metavar="FILE|auto", help=_CALIBRATION)
     for command in (run, resume, recommend):
         command.add_argument("--executor", choices=EXECUTORS, help="where runs are carried out (default: threads)")
         command.add_argument(

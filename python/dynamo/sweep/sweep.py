@@ -18,6 +18,7 @@ from dynamo._core import values
 from dynamo._shell import notebookbar
 from dynamo.replay import files
 from dynamo.sweep import bootstrap, points, report, summary, versions
+from dynamo.sweep.calibrated import calibrated
 from dynamo.sweep.evaluate import Evaluator
 from dynamo.sweep.executors import open_executor
 from dynamo.sweep.folder import RESULTS_FILE, SPEC_FILE, Folder
@@ -112,6 +113,7 @@ def run(
     directory: str | os.PathLike[str] | None = None,
     *,
     store: str | os.PathLike[str] | None = None,
+    calibration: str | os.PathLike[str] | None = None,
     executor: str | None = None,
     jobs: int | None = None,
     address: str | None = None,
@@ -124,6 +126,8 @@ def run(
         directory: Where points and results are kept, so that the sweep can be resumed. Without it, in a temporary
             folder.
         store: A file for the results of runs, which several sweeps may share; in the folder if not given.
+        calibration: A calibration profile for the engines of all runs, in place of those in ``run``; ``"auto"`` for the
+            one that is shipped.
         executor: ``"threads"``, ``"processes"`` or ``"ray"``. This one, jobs and address win over the specification.
         jobs: Runs at the same time; as many as there are processors if not given.
         address: The Ray cluster.
@@ -137,8 +141,9 @@ def run(
         FileNotFoundError: An input file is missing.
         RuntimeError: The results cannot be kept, for instance because the disk is full.
     """
-    checked = load_spec(spec)
-    checked = _overridden(checked, executor, jobs, address)
+    checked = _overridden(load_spec(spec), executor, jobs, address)
+    if calibration is not None:
+        checked = calibrated(checked, calibration)
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="dynosim-sweep-") as folder:
             return _carry_out(checked, Path(folder), _path(store), (), on_progress, keeps=False)

@@ -66,6 +66,7 @@ def recommend(
     directory: str | os.PathLike[str] | None = None,
     run: Mapping[str, Any] | None = None,
     engine_args: str | Mapping[str, Any] | None = None,
+    calibration: str | os.PathLike[str] | None = None,
     gpus_per_node: int | None = None,
     gpu_hour_price: float | None = None,
     seeds: int = 5,
@@ -91,6 +92,8 @@ def recommend(
         directory: Where runs, points and the page are kept; in a temporary folder if not given.
         run: Further keys of the run, such as ``{"trace_format": "azure"}``.
         engine_args: Engine arguments that all deployments share.
+        calibration: A calibration profile for all of them, in place of one in ``engine_args``; with ``model`` and
+            ``system``, ``"auto"`` if neither names one.
         gpus_per_node: GPUs that share a fast link: tensor parallelism stays within them.
         gpu_hour_price: The price of a GPU for an hour.
         seeds: How many traces are drawn from the recorded one, for intervals.
@@ -121,6 +124,7 @@ def recommend(
         objective=objective,
         run=run,
         engine_args=engine_args,
+        calibration=calibration,
         gpus_per_node=gpus_per_node,
         gpu_hour_price=gpu_hour_price,
         seeds=seeds,

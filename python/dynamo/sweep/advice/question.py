@@ -12,6 +12,7 @@ from typing import Any
 from dynamo._core import objectfile, spelling, values
 from dynamo.replay import latencies
 from dynamo.sweep import sla
+from dynamo.sweep.calibrated import profile
 from dynamo.sweep.sla import Bound
 
 ENGINES = {"vllm": ("vllm",), "sglang": ("sglang",), "both": ("vllm", "sglang")}
@@ -75,6 +76,7 @@ def ask(
     objective: Any = FEWEST_GPUS,
     run: Mapping[str, Any] | None = None,
     engine_args: Any = None,
+    calibration: Any = None,
     gpus_per_node: Any = None,
     gpu_hour_price: Any = None,
     seeds: Any = 5,
@@ -94,6 +96,8 @@ def ask(
     _one_of("objective", objective, OBJECTIVES)
     limits = parse_sla(sla_given)
     shared = _engine_args(engine_args)
+    if calibration is not None:
+        shared["calibration"] = profile(calibration)
     base = {**(run or {}), "trace": trace, "extra_engine_args": shared}
     if system is not None:
         shared |= {"aic_system": _text("system", system), "aic_model_path": _text("model", model)}
