@@ -118,7 +118,7 @@ class Cluster:
         request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
         context = ssl._create_unverified_context()
         try:
-            with urllib.request.urlopen(request, timeout=30, context=context) as response:
+            with urllib.request.urlopen(request, timeout=300, context=context) as response:
                 text = response.read().decode()
                 return response.status, json.loads(text) if text.startswith("{") else text
         except urllib.error.HTTPError as error:

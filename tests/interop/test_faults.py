@@ -19,7 +19,8 @@ from dynamo.replay import run_synthetic_trace_replay
 Make = Callable[..., Site]
 
 RATE, SECONDS, KILLED_S = 20, 18, 4.0
-PROMPT, OUTPUT = 100, 300
+# Tokens that take as long as ten others, so that streams ask little of the processor.
+PROMPT, OUTPUT, SLOW = 100, 30, 0.1
 
 
 def _load(site: Site, kill: Callable[[], None]) -> tuple[list[tuple[float, int]], float]:
@@ -63,6 +64,7 @@ def _simulated(mode: str, killed_s: float, detected_s: float, after_s: float, li
         RATE * SECONDS,
         arrival_interval_ms=1000 / RATE,
         num_workers=2,
+        extra_engine_args={"decode_speedup_ratio": SLOW},
         router_mode={"round-robin": "round_robin", "kv": "kv_router"}[mode],
         migration_limit=limit,
         detection_ms=1000 * detected_s,
@@ -132,8 +134,7 @@ def test_killed_as_simulated(site: Make, release: str, mode: str, limit: int) ->
     the workers.
     """
     s = site(mode, "--migration-limit", str(limit), release=release)
-    victim = s.workers(name="victim")
-    s.workers(name="survivor")
+    victim, _ = (s.workers("--decode-speedup-ratio", str(SLOW), name=name) for name in ("victim", "survivor"))
     s.ready(2)
     clock = []
 

@@ -16,7 +16,7 @@ PAGE = (PROJECT / "docs" / "live.md").read_text()
 BLOCKS = [block for block in re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.M | re.S) if "dynamo.frontend" in block]
 # What makes an environment for the frontend; here there is one already.
 INSTALL = re.compile(r"^(python3 -m venv build/frontend|build/frontend/bin/pip install .*)\n", re.M)
-PATIENCE_S = 240  # for what never comes
+PATIENCE_S = 600  # for what never comes
 
 
 def program(path: Path, interpreter: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from livetools import PATIENCE_S, get, stream, until
 from servers import Servers
+from test_frontend import follows
 from test_handoffs import decode_arguments, prefill_arguments
 
 Make = Callable[..., Any]
@@ -32,7 +33,7 @@ def words(first: int, count: int) -> str:
 @pytest.mark.parametrize("servers", PLANES)
 def test_answers(site: Make, servers: Any) -> None:
     s = site("round-robin", servers=servers)
-    w = s.workers("--num-workers", "2")
+    w = s.workers("--num-workers", "2", "--decode-speedup-ratio", "0.05")
     s.ready(2)
     assert len({r["instance_id"] for r in s.instances()}) == 2
     status, done = s.complete(words(5, 40), 6)
@@ -40,11 +41,11 @@ def test_answers(site: Make, servers: Any) -> None:
     assert len(done["choices"][0]["text"].split()) == 6
 
     # A client that goes away.
-    lines = stream(s.url + "/v1/completions", {"model": "tiny", "prompt": "tok5", "max_tokens": 5000, "stream": True})
+    lines = stream(s.url + "/v1/completions", {"model": "tiny", "prompt": "tok5", "max_tokens": 8000, "stream": True})
     next(lines)
-    assert w.metric("vllm:num_requests_running") == 1
+    until(lambda: w.metric("vllm:num_requests_running") == 1)
     lines.close()  # type: ignore[attr-defined]
-    until(lambda: w.metric("vllm:num_requests_running") == 0, 3)
+    until(lambda: w.metric("vllm:num_requests_running") == 0)
 
     w.service.stop()
     assert w.service.wait() == 0
@@ -67,18 +68,12 @@ def test_kv_router(site: Make, nats: bool, durable: bool, release: str) -> None:
     options = {"servers": partial(Servers, nats=nats), "release": release}
     if durable:
         s = site("kv", "--kv-cache-block-size", "16", "--router-durable-kv-events", **options)
-        w = s.workers("--num-workers", "2", "--block-size", "16", "--durable-kv-events")
+        s.workers("--num-workers", "2", "--block-size", "16", "--durable-kv-events")
     else:
         s = site("kv", "--kv-cache-block-size", "16", **options)
-        w = s.workers("--num-workers", "2", "--block-size", "16")
+        s.workers("--num-workers", "2", "--block-size", "16")
     s.ready(2)
-    time.sleep(1)  # for subscriptions
-    started = w.metrics("dynamo_component_requests_total")
-    for i in range(6):
-        assert s.complete(words(100, 320), 2)[0] == 200
-        time.sleep(0.2 if i else 1)
-    served = [b - a for a, b in zip(started, w.metrics("dynamo_component_requests_total"), strict=False)]
-    assert sorted(served)[-1] >= 5, served
+    until(follows(s))
     _, text = get(s.url + "/metrics")
     stored = [
         line
@@ -95,7 +90,7 @@ def test_beside_reference_workers(site: Make) -> None:
     s.ready(2)
     before = ours.metric("dynamo_component_requests_total")
     assert [s.complete(words(5, 30), 5)[0] for _ in range(10)] == [200] * 10
-    assert ours.metric("dynamo_component_requests_total") - before == 5
+    until(lambda: ours.metric("dynamo_component_requests_total") - before == 5)
 
 
 def test_prefill_and_decode(site: Make) -> None:
@@ -175,6 +170,6 @@ def test_servers_killed_under_load(site: Make, nats: bool, outage_s: float, rele
     assert after == [200] * len(after)
     assert {tokens for *_, status, tokens in load.results if status == 200} == {20}
     assert w.service.process.poll() is None
-    until(lambda: w.metric("vllm:num_requests_running") == 0, 5)
+    until(lambda: w.metric("vllm:num_requests_running") == 0)
     w.service.stop()
     assert w.service.wait() == 0
