@@ -338,8 +338,11 @@ def test_the_pool_is_estimated_as_the_engine_does(fake: Path, cli: Cli, folder: 
     (configs / "m_config.json").write_text(json.dumps(llama))
     by_engine = {"aic_system": "h200_sxm", "gpu_memory_gib": 79.2, "kv_pool_estimate": "engine", "max_num_seqs": 1024}
     by_engine |= {"engine_version": "0.11.0", "max_num_batched_tokens": 8192}
-    done = cli(*ONE, *engine(**by_engine), "--report-json", "report.json")
+    done = cli(*ONE, *engine(**by_engine), "--report-json", "report.json", "--html", "page.html")
     assert done.returncode == 0, done
+    page = (folder / "page.html").read_text()
+    assert ">KV pool</h2>" in page
+    assert "<td class=text>weights</td><td>15.0</td><td>21</td>" in page
     assert "KV pool, estimated as the engine does: " in done.stdout
     assert "71.3 GiB less 15.0 GiB of weights, 4.7 GiB of activations, 0.0 GiB of CUDA graphs" in done.stdout
     made = json.loads((folder / "report.json").read_text())["provenance"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo import _page
 from dynamo._shell.options import run_options
 from dynamo.replay import commandline, durations, latencies, summary
-from dynamo.replay.page import balance, data, scaling, slowest, wrong
+from dynamo.replay.page import balance, data, poolmemory, scaling, slowest, wrong
 
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
@@ -34,6 +34,7 @@ def as_html(report: Figures, command: str = "") -> str:
         "FAULTS": wrong.section(report),
         "SCALING": scaling.section(report),
         "BALANCE": balance.table(report),
+        "MEMORY": poolmemory.section(report),
         "SLOW_HINT": _slow_hint(parts),
         "SLOW": slowest.tables(report, parts),
         "COMMAND": html.escape(command or _command(provenance)),
