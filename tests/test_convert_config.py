@@ -115,6 +115,21 @@ RECOMMENDATIONS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
         {"objectives": ["output_tok_s_per_gpu", "mean_output_token_throughput_per_user"]},
         6,
     ),
+    "sweeps of DynoSim: settings that only one of two routers has, and an output": (
+        {
+            "traffic": {"source": SYNTHETIC, "load": {"type": "concurrency", "concurrency": 4},
+                        "stop": {"requests": 20}},
+            "engine": {**QWEN, "mode": "aggregated", "workers": {"aggregated": {
+                "parallelism": {"preset": [{"replicas": 1, "tensor": 1}, {"replicas": 2, "tensor": 1}]},
+                **POLYNOMIAL}}},
+            "router": {"policy": {"choices": ["round_robin", "kv_router"]}, "prefill_load_model": {"type": "none"},
+                       "overlap_score_credit": {"choices": [0.5, 1.0]}, "temperature": {"choices": [0.0, 0.2]}},
+            "optimization": {"target": "throughput", "constraints": {"max_candidate_gpus": 2}},
+            "dgd": {"name": "any", "format": "manifest"},
+        },
+        {"objectives": ["output_throughput_tok_s"]},
+        1 + (1 + 4),
+    ),
 }  # fmt: skip
 
 

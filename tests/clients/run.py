@@ -4,8 +4,8 @@ usage: run.py [--vllm COMMAND] [NAME ...]
 
 A client is a file beside this one: Python, or JavaScript for Node. Its first line names what pip or npm installs for
 it; it gets the URL of a server and does what agents do with the library. Environments are kept in build/clients. Needs
-the network the first time. Without Node, clients in JavaScript are left out, which is said; so is ``vllm bench serve``
-without the command of an environment that has it.
+the network the first time. Without Node, clients in JavaScript are left out, which is said; so are those that run
+``vllm bench serve`` without the command of an environment that has it.
 """
 
 from __future__ import annotations
@@ -59,13 +59,20 @@ def command(client: Path) -> list[str]:
 
 
 BENCH = HERE / "vllm_bench.py"
+# Starts servers itself.
+VERIFY = HERE / "vllm_verify.py"
 
 
 def passes(name: str, started: list[str]) -> bool:
     """Runs a client before a server of its own, and says how it ended."""
     folder = ENVIRONMENTS / name
     with serving(folder, "--speedup-ratio", "100", "--enable-tokenizer-info-endpoint") as server:
-        done = subprocess.run([*started[:2], server.url, *started[2:]], cwd=folder, timeout=600, check=False)
+        return succeeds(name, [*started[:2], server.url, *started[2:]], folder)
+
+
+def succeeds(name: str, started: list[str], folder: Path) -> bool:
+    """Runs a client, and says how it ended."""
+    done = subprocess.run(started, cwd=folder, timeout=900, check=False)
     print(f"{name}: {'ok' if done.returncode == 0 else 'failed'}", flush=True)
     return done.returncode == 0
 
@@ -73,7 +80,7 @@ def passes(name: str, started: list[str]) -> bool:
 def main(names: list[str], vllm: str | None) -> int:
     files = sorted(path for path in HERE.iterdir() if path.suffix in HEADS)
     clients = [path for path in files if path.read_text().startswith(HEADS[path.suffix])]
-    known = [*(path.stem for path in clients), BENCH.stem]
+    known = [*(path.stem for path in clients), BENCH.stem, VERIFY.stem]
     unknown = set(names) - set(known)
     if unknown:
         print(f"error: no client {sorted(unknown)}, want some of {known}", file=sys.stderr)
@@ -87,11 +94,15 @@ def main(names: list[str], vllm: str | None) -> int:
             continue
         if not passes(client.stem, command(client)):
             failed.append(client.stem)
-    if not names or BENCH.stem in names:
+    for bench in (BENCH, VERIFY):
+        if names and bench.stem not in names:
+            continue
         if not vllm:
-            print(f"{BENCH.stem}: left out, as there is no VLLM=COMMAND", flush=True)
-        elif not passes(BENCH.stem, [sys.executable, str(BENCH), vllm]):
-            failed.append(BENCH.stem)
+            print(f"{bench.stem}: left out, as there is no VLLM=COMMAND", flush=True)
+            continue
+        started = [sys.executable, str(bench), vllm]
+        if not (passes(bench.stem, started) if bench is BENCH else succeeds(bench.stem, started, HERE)):
+            failed.append(bench.stem)
     return 1 if failed else 0
 
 

@@ -107,10 +107,14 @@ def _shown(value: object) -> str:
 
 
 class Conversion:
-    """The run that a prediction file describes, for ``--config``."""
+    """The run that a prediction file describes, for ``--config``.
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
+    ``searched`` says that a search may give it more workers, so that one worker has a router, too.
+    """
+
+    def __init__(self, content: Mapping[str, Any], *, searched: bool = False) -> None:
         self.run: dict[str, Any] = {}
+        self._searched = searched
         self.notes: list[str] = []
         """What the file says and changes nothing here."""
         root = Section("", content)
@@ -341,7 +345,7 @@ class Conversion:
         router.close()
         if mode == "round_robin" and (settings or predicts):
             raise ValueError(f"router: got settings of kv_router, want {router.name('policy')} kv_router with them")
-        if mode == "kv_router" and not two_pools and self.run["num_workers"] == 1:
+        if mode == "kv_router" and not two_pools and self.run["num_workers"] == 1 and not self._searched:
             self.notes.append("router.policy: kv_router changes nothing with one worker")
             return
         if mode == "kv_router" or two_pools:

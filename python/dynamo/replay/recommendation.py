@@ -7,6 +7,7 @@ alone, so that a knob sets all that a value means: a backend also its blocks and
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -37,7 +38,8 @@ _HOLDERS = {
     "aic_perf_config": "aic",
 }
 _MOST_TENSOR, _MOST_VALUES = 8, 10_000
-_ONES = {"pipeline": 1, "attention_data": 1, "moe_tensor": 1, "moe_expert": 1}
+# What labels of values leave out.
+_USUAL = {"pipeline": 1, "attention_data": 1, "moe_tensor": 1, "moe_expert": 1, "prefill_load_model": {"type": "none"}}
 
 
 class Search:
@@ -53,9 +55,12 @@ class Search:
         limits = optimization.within("constraints")
         self._most = limits.count("max_candidate_gpus", _MOST_GPUS)
         fewest = limits.count("min_candidate_gpus")
+        if found.pop("dgd", None) is not None:
+            self.notes.append("dgd: dynamo.sweep export writes the manifests of a point, see docs/export.md")
         self._defaults(found, optimization.take("hardware"))
-        knobs = dict(self._domains(found))
-        base = Conversion(found)
+        _join_routers(found)
+        knobs = dict(_domains(found))
+        base = Conversion(found, searched=True)
         self.notes += base.notes
         self.spec: dict[str, Any] = {"run": base.run, "search": {}}
         for path, choices in knobs.items():
@@ -142,27 +147,54 @@ class Search:
             ]
         }
 
-    def _domains(self, content: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-        """Takes the domains out of a file, in which their first values stay."""
 
-        def walk(holder: dict[str, Any], above: str) -> Iterator[tuple[str, list[Any]]]:
-            for key, value in holder.items():
-                path = f"{above}.{key}" if above else key
-                if not isinstance(value, Mapping):
-                    continue
-                if value.keys() & {"choices", "range"}:
-                    found = _values(path, value)
-                    holder[key] = copy.deepcopy(found[0])
-                    yield path, found
-                    continue
-                if value.get("preset") is not None:
-                    raise ValueError(
-                        f"{path}.preset: got {values.show(value['preset'])}, want the values it stands for"
-                    )
-                holder[key] = inner = dict(value)
-                yield from walk(inner, path)
+def _join_routers(content: dict[str, Any]) -> None:
+    """Makes one domain of several policies and of the settings that only kv_router has, each with its values."""
+    router = content.get("router")
+    policy = router.get("policy") if isinstance(router, Mapping) else None
+    if (
+        not isinstance(router, Mapping)
+        or not isinstance(policy, Mapping)
+        or "kv_router" not in policy.get("choices", ())
+    ):
+        return
+    settings = {key: value for key, value in router.items() if key != "policy"}
+    if not settings.keys() - _USUAL.keys():
+        return
+    inner: dict[str, Any] = {"router": settings}
+    domains = dict(_domains(inner))
+    choices: list[Any] = []
+    for name in _values("router.policy", policy):
+        if name != "kv_router":
+            choices.append({"policy": name})
+            continue
+        for combination in itertools.product(*domains.values()):
+            chosen = inner
+            for path, value in zip(domains, combination, strict=True):
+                chosen = _with(chosen, path, value)
+            choices.append({"policy": name, **chosen["router"]})
+    content["router"] = {"choices": choices}
 
-        yield from walk(content, "")
+
+def _domains(content: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Takes the domains out of a file, in which their first values stay."""
+
+    def walk(holder: dict[str, Any], above: str) -> Iterator[tuple[str, list[Any]]]:
+        for key, value in holder.items():
+            path = f"{above}.{key}" if above else key
+            if not isinstance(value, Mapping):
+                continue
+            if value.keys() & {"choices", "range"}:
+                found = _values(path, value)
+                holder[key] = copy.deepcopy(found[0])
+                yield path, found
+                continue
+            if value.get("preset") is not None:
+                raise ValueError(f"{path}.preset: got {values.show(value['preset'])}, want the values it stands for")
+            holder[key] = inner = dict(value)
+            yield from walk(inner, path)
+
+    yield from walk(content, "")
 
 
 def _values(path: str, domain: Mapping[str, Any]) -> list[Any]:
@@ -196,7 +228,7 @@ def _tidy(number: float) -> float:
 
 def _knob(path: str, choices: list[Any], content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The knob of a domain, and the keys of the run that its values change: one, or several that are set together."""
-    runs = [_flat(Conversion(_with(content, path, choice)).run) for choice in choices]
+    runs = [_flat(Conversion(_with(content, path, choice), searched=True).run) for choice in choices]
     changed = [key for key in dict.fromkeys(key for run in runs for key in run) if _differ(runs, key)]
     if not changed:
         return {}, []
@@ -227,7 +259,12 @@ def _differ(runs: list[dict[str, Any]], key: str) -> bool:
 def _label(choice: Any) -> str:
     if not isinstance(choice, Mapping):
         return str(choice)
-    return " ".join(f"{name} {value}" for name, value in choice.items() if _ONES.get(name) != value)
+    return " ".join(_named(name, value) for name, value in choice.items() if _USUAL.get(name) != value)
+
+
+def _named(name: str, value: Any) -> str:
+    words = " ".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)
+    return words if name == "policy" else f"{name} {words}"
 
 
 def _with(content: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""``verify.sh`` of an export with ``vllm bench serve`` itself: make test-clients VLLM=COMMAND.
+
+The prediction holds for the simulated engine, and does not for one that takes 1.5 times as long.
+
+usage: vllm_verify.py COMMAND
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from serve_agreement import make_tokenizer
+from servetools import serving
+
+from dynamo import sweep
+from dynamo.sweep.exports import verify
+
+ENGINE = {"max_num_seqs": 8, "timing_model": "fixed", "fixed_prefill_ms": 60, "fixed_decode_ms": 30, "block_size": 16}
+TRAFFIC = {"input_tokens": 64, "output_tokens": 16, "request_count": 200, "request_rate": 3}
+ARRIVALS = {"arrival_process": "poisson"}
+# Engines: how fast they are, and the exit code of the script.
+HELD, NOT_HELD = 0, 3
+SPEEDS = {"as simulated": ("1", HELD), "1.5 times slower": (str(1 / 1.5), NOT_HELD)}
+
+
+def export(folder: Path, model: Path) -> Path:
+    """An export whose runs with a rate take half a minute, not two."""
+    verify._SECONDS, verify._FEWEST = 30, 20
+    sweep.run({"run": {**TRAFFIC, **ARRIVALS, "extra_engine_args": ENGINE}, "search": {"seed": [1]}}, folder / "sweep")
+    sweep.export(folder / "sweep", "best", folder / "out", model=str(model))
+    return folder / "out"
+
+
+def main(vllm: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = make_tokenizer(folder / "model")
+        out = export(folder, model)
+        # The python3 beside the interpreter of this script has dynosim.
+        path = [str(Path(sys.executable).parent), str(Path(vllm).parent), os.environ["PATH"]]
+        for number, (which, (ratio, wanted)) in enumerate(SPEEDS.items()):
+            engine = ["--extra-engine-args", json.dumps(ENGINE), "--model-name", str(model), "--speedup-ratio", ratio]
+            with serving(folder / f"server-{number}", *engine) as server:
+                environment = {
+                    **os.environ,
+                    "PATH": ":".join(path),
+                    "HF_HUB_OFFLINE": "1",
+                    "URL": server.url,
+                    "RESULTS": str(folder / f"results-{number}"),
+                }
+                done = subprocess.run(
+                    ["sh", out / "verify.sh"], env=environment, capture_output=True, text=True, check=False
+                )
+            assert done.returncode == wanted, f"{which}: {done.returncode}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+            print(f"{which}: {done.stdout[done.stdout.rindex('The prediction') :].splitlines()[0]}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
