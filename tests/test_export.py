@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -46,10 +47,18 @@ def check_object(document: Json) -> None:
     """Raises ValidationError unless an object of Kubernetes is as its published schema wants it."""
     if document["kind"] == "DynamoGraphDeployment":
         check(document)
+        check_graph(document)
     elif document["kind"] == "ScaledObject":
         jsonschema.validate(document, schema("keda"))
     else:
         jsonschema.validate(document, {**schema("kubernetes"), "$ref": f"#/$defs/{KINDS[document['kind']]}"})
+
+
+def check_graph(graph: Json) -> None:
+    """Raises ValidationError unless a graph is as the CRD of Dynamo's operator wants it."""
+    version = graph["apiVersion"].removeprefix("nvidia.com/")
+    shared = {"$defs": {**schema("kubernetes")["$defs"], **schema("dynamo")["$defs"]}}
+    jsonschema.validate(graph, {**shared, "$ref": f"#/$defs/{version}"})
 
 
 def made(folder: Path, run: Mapping[str, Any], point: int | str = "best", **more: Any) -> sweep.Export:
@@ -230,6 +239,32 @@ def test_files_are_what_their_schemas_want(tmp_path: Path, case: str) -> None:
         elif name.endswith(".sh"):
             assert (tmp_path / "out" / name).stat().st_mode & 0o111
             subprocess.run(["sh", "-n", tmp_path / "out" / name], check=True)
+
+
+@pytest.mark.parametrize(
+    ("release", "path", "value", "problem"),
+    [
+        ("1.3", ("spec", "backendFramework"), "tgi", "'tgi' is not one of"),
+        ("1.3", ("spec", "services", "worker", "replicas"), -1, "-1 is less than the minimum of 0"),
+        ("1.3", ("spec", "services", "worker", "sharedMemory"), {}, "{} is not valid under any of the given schemas"),
+        ("1.3", ("spec", "services", "worker", "gpus"), 2, "Additional properties are not allowed ('gpus'"),
+        ("1.6", ("spec", "components", 0, "type"), "router", "'router' is not one of"),
+        ("1.6", ("spec", "components", 0, "scalingAdapter"), {"enabled": True}, "{'enabled': True} "),
+        ("1.6", ("spec", "components", 0, "podTemplate", "spec"), {}, "'containers' is a required property"),
+    ],
+)
+def test_graphs_that_their_definition_refuses(
+    tmp_path: Path, release: str, path: tuple[str, ...], value: object, problem: str
+) -> None:
+    made(tmp_path, RUNS["one"][0])
+    graph = documents(tmp_path, f"dynamo-{release}.yaml")[0]
+    check_graph(graph)
+    place: Any = graph
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(jsonschema.ValidationError, match=re.escape(problem)):
+        check_graph(graph)
 
 
 @pytest.mark.parametrize("case", [case for case in RUNS if case != "two choices"])

@@ -24,9 +24,10 @@ from dynamo.sweep.exports import verify
 ENGINE = {"max_num_seqs": 8, "timing_model": "fixed", "fixed_prefill_ms": 60, "fixed_decode_ms": 30, "block_size": 16}
 TRAFFIC = {"input_tokens": 64, "output_tokens": 16, "request_count": 200, "request_rate": 3}
 ARRIVALS = {"arrival_process": "poisson"}
-# Engines: how fast they are, and the exit code of the script.
+# Served engines, and the exit code of the script.
 HELD, NOT_HELD = 0, 3
-SPEEDS = {"as simulated": ("1", HELD), "1.5 times slower": (str(1 / 1.5), NOT_HELD)}
+SLOWER = {**ENGINE, "fixed_prefill_ms": 90, "fixed_decode_ms": 45}
+SERVED = {"as simulated": (ENGINE, HELD), "1.5 times slower": (SLOWER, NOT_HELD)}
 
 
 def export(folder: Path, model: Path) -> Path:
@@ -44,8 +45,8 @@ def main(vllm: str) -> None:
         out = export(folder, model)
         # The python3 beside the interpreter of this script has dynosim.
         path = [str(Path(sys.executable).parent), str(Path(vllm).parent), os.environ["PATH"]]
-        for number, (which, (ratio, wanted)) in enumerate(SPEEDS.items()):
-            engine = ["--extra-engine-args", json.dumps(ENGINE), "--model-name", str(model), "--speedup-ratio", ratio]
+        for number, (which, (served, wanted)) in enumerate(SERVED.items()):
+            engine = ["--extra-engine-args", json.dumps(served), "--model-name", str(model)]
             with serving(folder / f"server-{number}", *engine) as server:
                 environment = {
                     **os.environ,
