@@ -34,7 +34,7 @@ def as_html(
     """
     given = data.of(content, measured, pages or {})
     parts = {
-        "TITLE": f"Sweep of {sum(content['counts'].values()):,} points",
+        "TITLE": f"{_kind(content)} of {sum(content['counts'].values()):,} points",
         "HEAD": _headline(content),
         "ADVICE": _advice(content),
         "BEST": _best(content),
@@ -44,6 +44,10 @@ def as_html(
         "SPEC": html.escape(json.dumps(content["spec"], indent=1)),
     }
     return _page.whole(__name__, _SCRIPTS, parts, given)
+
+
+def _kind(content: Mapping[str, Any]) -> str:
+    return "Sweep" if content.get("recommendation") is None else "What to start, the best"
 
 
 def _headline(content: Mapping[str, Any]) -> str:
