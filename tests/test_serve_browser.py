@@ -48,7 +48,9 @@ def shown(browser: Any, url: str, width: int, colours: str = "light") -> Any:
     page.problems = []
     page.on("pageerror", lambda error: page.problems.append(str(error)))
     page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
-    page.route("**/sim/**", lambda way: way.fulfill(response=way.fetch(url=way.request.url.replace("/sim/", "/"))))
+    page.route(
+        "**/sim/**", lambda way: way.fulfill(response=way.fetch(url=way.request.url.replace("/sim/", "/"), timeout=0))
+    )
     page.goto(url)
     page.locator("#status", has_text="ready").wait_for()
     return page

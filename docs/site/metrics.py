@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MODEL = str(ROOT / "examples" / "models" / "tiny")
-LIMIT_S = 120  # for what never comes
+LIMIT_S = 300  # for what never comes
 LABEL = re.compile(r'(\w+)="')
 WORKERS = ["--model-path", MODEL, "--model-name", "tiny", "--discovery-backend", "mem"]
 PROCESSES = {

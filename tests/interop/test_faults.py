@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
+import statistics
 import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from conftest import Site
@@ -21,17 +22,28 @@ Make = Callable[..., Site]
 RATE, SECONDS, KILLED_S = 20, 18, 4.0
 # Tokens that take as long as ten others, so that streams ask little of the processor.
 PROMPT, OUTPUT, SLOW = 100, 30, 0.1
+ENGINE = {"decode_speedup_ratio": SLOW}
 
 
-def _load(site: Site, kill: Callable[[], None]) -> tuple[list[tuple[float, int]], float]:
-    """Sends requests at a constant rate; when each was sent and its status, and when the worker was killed."""
-    results: list[tuple[float, int]] = []
+class Sent(NamedTuple):
+    """A request: when it was sent, how late that was, what came of it, and how long that took."""
+
+    at: float
+    late_s: float
+    status: int
+    took_s: float
+
+
+def _load(site: Site, kill: Callable[[], None]) -> tuple[list[Sent], float]:
+    """Sends requests at a constant rate; these, and when the worker was killed."""
+    results: list[Sent] = []
     began = time.monotonic()
 
     def ask(number: int) -> None:
         sent = time.monotonic() - began
         prompt = " ".join(f"tok{(number * 37 + i) % 1500}" for i in range(PROMPT))
-        results.append((sent, site.complete(prompt, OUTPUT)[0]))
+        status = site.complete(prompt, OUTPUT)[0]
+        results.append(Sent(sent, sent - number / RATE, status, time.monotonic() - began - sent))
 
     threads, killed = [], 0.0
     for number in range(RATE * SECONDS):
@@ -64,7 +76,7 @@ def _simulated(mode: str, killed_s: float, detected_s: float, after_s: float, li
         RATE * SECONDS,
         arrival_interval_ms=1000 / RATE,
         num_workers=2,
-        extra_engine_args={"decode_speedup_ratio": SLOW},
+        extra_engine_args=ENGINE,
         router_mode={"round-robin": "round_robin", "kv": "kv_router"}[mode],
         migration_limit=limit,
         detection_ms=1000 * detected_s,
@@ -94,6 +106,18 @@ def _refused_before(report: Any, killed_s: float, until_s: float) -> int:
         for arrival, attempts, state in zip(rows["arrival_time_ms"], rows["attempts"], rows["state"], strict=True)
         if killed_s <= arrival / 1000 < until_s
     )
+
+
+def _too_slow(results: list[Sent], killed: float) -> str:
+    """What shows that the machine could not keep up with the load, "" if it could.
+
+    Requests that were answered before the kill have taken longer than engines need, or one was sent late.
+    """
+    needed_s = run_synthetic_trace_replay(PROMPT, OUTPUT, 1, extra_engine_args=ENGINE)["mean_e2e_latency_ms"] / 1000
+    took_s = statistics.median(r.took_s for r in results if r.at + needed_s < killed)
+    late_s = max(r.late_s for r in results)
+    slow = took_s > 1.25 * needed_s or late_s > 0.2
+    return f"requests took {took_s:.2f} s instead of {needed_s:.2f} s, one was sent {late_s:.2f} s late" if slow else ""
 
 
 # When the loss of a worker is noticed at the latest, and when workers are listed anew on average. Counts of 1.6 hardly
@@ -131,7 +155,7 @@ def test_killed_as_simulated(site: Make, release: str, mode: str, limit: int) ->
 
     When the frontend of 1.3 sends to the dead worker is taken from what it did: from the first refused request to the
     last, and with its KV-aware router until when requests came back. That of 1.6 tries it once after each listing of
-    the workers.
+    the workers. On a machine that cannot keep up with the load the test is skipped.
     """
     s = site(mode, "--migration-limit", str(limit), release=release)
     victim, _ = (s.workers("--decode-speedup-ratio", str(SLOW), name=name) for name in ("victim", "survivor"))
@@ -143,11 +167,21 @@ def test_killed_as_simulated(site: Make, release: str, mode: str, limit: int) ->
         victim.service.stop(signal.SIGKILL)
 
     results, killed = _load(s, kill)
-    failed = [sent for sent, status in results if status != 200]
+    try:
+        compare(s, release, mode, limit, results, killed, clock[0])
+    except (AssertionError, IndexError):
+        if reason := _too_slow(results, killed):
+            pytest.skip(reason)
+        raise
+
+
+def compare(s: Site, release: str, mode: str, limit: int, results: list[Sent], killed: float, killed_at: float) -> None:
+    """Compares what came of requests, and what the frontend has counted, with the same in virtual time."""
+    failed = [r.at for r in results if r.status != 200]
     refused = [sent for sent in failed if sent > killed]
     metrics = get(s.url + "/metrics")[1]
     noticed, after = _observed(
-        mode, release, [sent - killed for sent in refused], _came_back_s(s.frontend.log, clock[0])
+        mode, release, [sent - killed for sent in refused], _came_back_s(s.frontend.log, killed_at)
     )
     report = _simulated(mode, killed, noticed, after, limit, release)
 

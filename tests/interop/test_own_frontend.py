@@ -65,14 +65,14 @@ def test_migration_between_both(place: Meeting, release: str) -> None:
     doomed = reference(place, "--decode-speedup-ratio", "0.1", release=release)
     front = place.frontend("--migration-limit", "1")
     front.until_models("tiny")
-    body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 20, "ignore_eos": True, "stream": True}
+    body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 200, "ignore_eos": True, "stream": True}
     begun = stream(front.url + "/v1/completions", body)
     parts = [next(begun)]
     place.workers("--speedup-ratio", "10", "--dynamo-release", release)
     place.until_known(front, 2)
     kill(doomed)
     parts += list(begun)
-    assert len("".join(event["choices"][0]["text"] for event in parts).split()) == 20
+    assert len("".join(event["choices"][0]["text"] for event in parts).split()) == 200
 
 
 @pytest.mark.parametrize("ours", ["prefill", "decode"])
