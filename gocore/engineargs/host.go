@@ -315,7 +315,7 @@ func checkHostCache(o *strictjson.Object) error {
 	}
 	if list := o.Objects("kv_cache_groups"); len(list) > 1 {
 		return &strictjson.FieldError{Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(list)),
-			Want: "one with host_cache: what vLLM stores of windows and linear states is not known"}
+			Want: "one with host_cache: what vLLM does with both is not known completely"}
 	}
 	if h := hostCache(o); o.Int("dp_size") > 1 && (h.Shared || h.Storage.Asked()) {
 		return mismatch(o, "dp_size", "1 with host_cache.shared or storage")

@@ -108,7 +108,7 @@ func TestHostOfRanks(t *testing.T) {
 		`"dp_size": 2, "host_cache": {"shared": true}`:      "dp_size: got 2, want 1 with host_cache.shared or storage",
 		`"dp_size": 2, "host_cache": {"storage_blocks": 9}`: "dp_size: got 2, want 1 with host_cache.shared or storage",
 		`"kv_cache_groups": [{"type": "full"}, {"type": "linear"}]`: "kv_cache_groups: got 2 groups, want one with " +
-			"host_cache: what vLLM stores of windows and linear states is not known",
+			"host_cache: what vLLM does with both is not known completely",
 	} {
 		if _, _, err := Parse(`{` + vllm + `, ` + more + `}`); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", more, err, want)
