@@ -34,8 +34,8 @@ type Request struct {
 	// NamedBlocks is the number of leading full blocks, of prompt and output together, whose ids are in Prompt, when
 	// those are more than the full blocks of the prompt: then others may find blocks of generated tokens too.
 	NamedBlocks int
-	Hold        bool // keep the KV after the last token (Source, Puller)
-	Pull        bool // the prompt is computed by another engine, which keeps its KV (Puller)
+	Hold        bool // keep the KV after the last token (Source, Puller, Pusher)
+	Pull        bool // the prompt is computed by another engine, which keeps its KV (Puller, Pusher)
 	// SentMs is when the request reached the worker. It matters only if it takes a while from there to the scheduler.
 	SentMs float64
 }
@@ -167,6 +167,11 @@ type Pass struct {
 	Loads                     []Load
 	Released, ReleasedAtStart []RequestID
 
+	// Allocated are the requests for whose prompts a decode worker has taken room, visible at StartMs, and Sent the
+	// parts of prompts that a prefill worker sends, visible at EndMs (Pusher).
+	Allocated []RequestID
+	Sent      []Chunk
+
 	// Rejected requests can never run and have left the engine; visible at EndMs.
 	Rejected []Rejection
 
@@ -206,6 +211,7 @@ func (p *Pass) Reset(startMs float64, parts *Parts) {
 		Admitted: p.Admitted[:0], Started: p.Started[:0], Bursts: p.Bursts[:0], Singles: p.Singles[:0],
 		Finished: p.Finished[:0],
 		Held:     p.Held[:0], Loads: p.Loads[:0], Released: p.Released[:0], ReleasedAtStart: p.ReleasedAtStart[:0],
+		Allocated: p.Allocated[:0], Sent: p.Sent[:0],
 		Rejected: p.Rejected[:0], Signals: p.Signals[:0], KVEvents: p.KVEvents[:0], Transfers: p.Transfers[:0],
 	}
 	parts.Reset()
@@ -300,7 +306,8 @@ type Rejection struct {
 // Idle reports whether the pass had no effect at all: no time, no work, nothing that changes what a later pass sees.
 func (p *Pass) Idle() bool {
 	return p.EndMs == p.StartMs && p.Scheduled == 0 && len(p.Admitted) == 0 && p.Tokens == 0 && len(p.Rejected) == 0 &&
-		len(p.KVEvents) == 0 && len(p.Transfers) == 0 && len(p.Loads) == 0 && len(p.ReleasedAtStart) == 0
+		len(p.KVEvents) == 0 && len(p.Transfers) == 0 && len(p.Loads) == 0 && len(p.ReleasedAtStart) == 0 &&
+		len(p.Allocated) == 0
 }
 
 // RequestState is where a request of an engine stands.

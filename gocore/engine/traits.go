@@ -38,6 +38,7 @@ type Handoff string
 const (
 	Coordinated Handoff = "coordinated" // a Source and a Destination do what package handoff says
 	Pulled      Handoff = "pulled"      // a Puller loads the KV of prompts when it chooses to
+	Pushed      Handoff = "pushed"      // a Pusher sends the KV of prompts to where room has been taken before
 )
 
 // MetricNames is a set of names for metrics, that of an engine.

@@ -186,6 +186,8 @@ type SGLangArgs struct {
 	// RecvInterval is the number of decode batches after which SGLang's own scheduler looks for new requests; 1 is
 	// each.
 	RecvInterval int
+	// Reserved is how many tokens a decode worker keeps free for each request that has room on it.
+	Reserved int
 	// Window is the pool of the layers with a sliding window; only SGLang's own scheduler has one.
 	Window WindowArgs
 }
@@ -610,6 +612,7 @@ const (
 	defaultChunk            = 8192
 	defaultPrefillTokens    = 16384
 	defaultClip             = 4096
+	defaultReserved         = 512
 	defaultConservativeness = 1.0
 )
 
@@ -622,6 +625,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 		ReferenceQuirks:    true,
 		Overlap:            true,
 		RecvInterval:       1,
+		Reserved:           defaultReserved,
 		Window:             windowPool(o),
 	}
 	nested := o.Object("sglang")
@@ -637,6 +641,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 	set("chunked_prefill_size", &a.ChunkedPrefillSize)
 	set("clip_max_new_tokens", &a.ClipMaxNewTokens)
 	set("scheduler_recv_interval", &a.RecvInterval)
+	set("num_reserved_decode_tokens", &a.Reserved)
 	if nested.Given("schedule_conservativeness") {
 		a.Conservativeness = nested.Float("schedule_conservativeness")
 	}

@@ -101,10 +101,10 @@ var table = []field{
 		on(engine.Prefill).inAnyCase(),
 	row("kv_transfer_ms_per_block", copyMs, nil,
 		"Milliseconds in which a KV block moves from a prefill to a decode worker, instead of bytes and bandwidth.").
-		on(engine.Prefill).only(VLLM).by(VLLMOwn).byKeyword(),
+		on(engine.Prefill).only(VLLM, SGLang).by(VLLMOwn, SGLangOwn).byKeyword(),
 	row("kv_transfer_lanes", word("pair", unlimitedLanes), "pair",
 		"``\"pair\"`` for one transfer at a time between a prefill and a decode worker, or ``\"unlimited\"`` for all at once.").
-		on(engine.Prefill).only(VLLM).by(VLLMOwn).byKeyword(),
+		on(engine.Prefill).only(VLLM, SGLang).by(VLLMOwn, SGLangOwn).byKeyword(),
 	row("reasoning", strictjson.Nested{Fields: fieldsOf(reasoningTable)}, nil,
 		"How a live engine thinks: a ReasoningConfig or a dict of its fields.").as(liveOnly),
 	row("response_replay_trace_path", strictjson.Text{Path: true}, nil,

@@ -48,6 +48,9 @@ var sglangTable = []field{
 	row("scheduler_recv_interval", atLeast(1), nil,
 		"Look for new requests after this many decode batches, and after each prefill batch.").by(SGLangOwn).implied(1).
 		byKeyword(),
+	row("num_reserved_decode_tokens", atLeast(0), nil,
+		"Tokens that a decode worker keeps free for each request that has room on it.").by(SGLangOwn).
+		implied(defaultReserved).byKeyword(),
 }
 
 // hostCacheTable holds the members of "host_cache".

@@ -182,11 +182,12 @@ func checkHandoff(o *strictjson.Object, s namedScheduler) error {
 	if t == engine.Aggregated {
 		return nil
 	}
-	if s.rules != VLLMOwn {
-		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by %s's own rules are not proven",
-			t, s.engine))
-	}
 	where := fmt.Sprintf(" on %s workers with scheduler %s, whose hand-offs are not proven otherwise", t, s.name)
+	if s.rules == SGLangOwn {
+		if err := checkSGLangHandoff(o, where); err != nil {
+			return err
+		}
+	}
 	switch {
 	case o.Int("prefill_schedule_interval") > 1:
 		return mismatch(o, "prefill_schedule_interval", "1"+where)
@@ -197,6 +198,25 @@ func checkHandoff(o *strictjson.Object, s namedScheduler) error {
 		}
 	case o.Given("kv_transfer_ms_per_block") && o.Float("kv_transfer_bandwidth") > 0:
 		return mismatch(o, "kv_transfer_ms_per_block", "it left out with kv_transfer_bandwidth, which says the same")
+	}
+	return nil
+}
+
+// checkSGLangHandoff refuses what the driver of SGLang's prefill and decode workers does not run.
+func checkSGLangHandoff(o *strictjson.Object, where string) error {
+	set := sglang(o)
+	nested := func(name, got, want string) error {
+		return &strictjson.FieldError{Field: "sglang." + name, Got: got, Want: want + where}
+	}
+	switch {
+	case set.MixedChunk:
+		return nested("enable_mixed_chunk", "true", "false")
+	case set.RecvInterval > 1:
+		return nested("scheduler_recv_interval", fmt.Sprint(set.RecvInterval), "1")
+	case o.Int("dp_size") > 1:
+		return mismatch(o, "dp_size", "1"+where)
+	case hostTier(o):
+		return mismatch(o, "host_cache", "it left out"+where)
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ const (
 	Transferred
 	Activated
 	Released
+	Queued // on the prefill worker, as there is room on the decode worker
 )
 
 // Faults are what goes wrong in a run. They act on the pools of the fleet, whose hooks they have set.

@@ -42,12 +42,13 @@ type Pool struct {
 	kept  []action // that need an active worker
 }
 
-// Worker is a worker, of which source or destination, or puller, is set in a pool of prefill or of decode workers.
+// Worker is a worker, of which source or destination, puller, or pusher, is set in a pool of prefill or of decode workers.
 type Worker struct {
 	worker.Worker
 	source      engine.Source
 	destination engine.Destination
 	puller      engine.Puller      // instead of both
+	pusher      engine.Pusher      // instead of all of these
 	deferred    []action           // that wait for the end of its pass
 	withdrawn   []engine.RequestID // that it is to forget at the end of its pass
 	onWay       int                // requests on their way to its scheduler, unless the engine delays them by itself
@@ -144,8 +145,11 @@ func (p *Pool) updateReady(i int) {
 
 // wantsPass reports whether an idle worker has something to do, as far as it knows.
 func (w *Worker) wantsPass() bool {
-	if w.puller != nil {
+	switch {
+	case w.puller != nil:
 		return w.puller.Awake()
+	case w.pusher != nil:
+		return w.pusher.Awake()
 	}
 	return w.Engine.Requests() > 0
 }

@@ -121,6 +121,8 @@ func (r recorder) Step(id engine.RequestID, s fleet.Step) {
 		r.collector.Step(r.of(id), report.DestinationReserved, nowMs)
 		r.collector.Spends(id, report.RouterWait, nowMs)
 		r.Journal.Reserved(id, nowMs)
+	case fleet.Queued:
+		r.collector.Spends(id, report.WorkerWait, nowMs)
 	case fleet.TransferStarted:
 		r.collector.Spends(id, report.KVTransfer, nowMs)
 	case fleet.TransferTakes:

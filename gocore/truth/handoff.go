@@ -13,23 +13,29 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/replay"
+	"dynosim/gocore/report"
 	"dynosim/gocore/workload"
 )
 
 // HandoffCase is a workload of prefill and decode workers and, if it is recorded, what their engines did.
 type HandoffCase struct {
+	poolsCase
+	VLLM map[string]any `json:"vllm"` // engine arguments of both
+	HandoffResult
+}
+
+// poolsCase is a workload of prefill and decode workers.
+type poolsCase struct {
 	ID             string            `json:"id"`
 	Scheduler      string            `json:"scheduler"` // the release that was recorded, "" if all do the same
 	Rows           []json.RawMessage `json:"rows"`      // of a Mooncake trace
 	TraceBlockSize int               `json:"trace_block_size"`
 	Prefill        map[string]any    `json:"prefill_engine"` // engine arguments
 	Decode         map[string]any    `json:"decode_engine"`
-	VLLM           map[string]any    `json:"vllm"` // of both
 	PrefillWorkers int               `json:"num_prefill_workers"`
 	DecodeWorkers  int               `json:"num_decode_workers"` // both chosen in turn
 	MsPerBlock     float64           `json:"kv_transfer_ms_per_block"`
 	Lanes          string            `json:"kv_transfer_lanes"`
-	HandoffResult
 }
 
 // HandoffResult is what becomes of such a case.
@@ -88,12 +94,13 @@ func (p HandoffPass) MarshalJSON() ([]byte, error) {
 	return json.Marshal(columns)
 }
 
-// pools parses the engine arguments of both sides.
-func (c *HandoffCase) pools(scheduler string) (prefill, decode engineargs.Args, err error) {
+// pools parses the engine arguments of both sides, to which more are added.
+func (c *poolsCase) pools(more func(role engine.Role, side map[string]any)) (prefill, decode engineargs.Args,
+	err error) {
 	parse := func(role engine.Role, side map[string]any) engineargs.Args {
-		all := map[string]any{"worker_type": role.String(), "scheduler": scheduler}
+		all := map[string]any{"worker_type": role.String()}
 		maps.Copy(all, side)
-		maps.Copy(all, c.VLLM)
+		more(role, all)
 		text, failed := json.Marshal(all)
 		if failed != nil {
 			err = failed
@@ -107,22 +114,19 @@ func (c *HandoffCase) pools(scheduler string) (prefill, decode engineargs.Args, 
 	return parse(engine.Prefill, c.Prefill), parse(engine.Decode, c.Decode), err
 }
 
-// Run replays a case by the rules of a scheduler.
-func (c *HandoffCase) Run(scheduler string) (HandoffResult, error) {
-	prefill, decode, err := c.pools(scheduler)
-	if err != nil {
-		return HandoffResult{}, err
-	}
+// rows replays a case and returns its rows. The shape of each pass is told to add.
+func (c *poolsCase) rows(prefill, decode engineargs.Args,
+	add func(role engine.Role, worker int, s engine.Shape)) (*report.Rows, error) {
 	w, err := workload.LoadMooncake(bytes.NewReader(bytes.Join(raw(c.Rows), []byte("\n"))), c.ID, workload.TraceSpec{
 		TraceBlockSize: c.TraceBlockSize, EngineBlockSize: prefill.BlockSize,
+		NamePartialBlocks: prefill.ComparesTokens(),
 	})
 	if err != nil {
-		return HandoffResult{}, err
+		return nil, err
 	}
 	if err := w.Schedule(false, 1); err != nil {
-		return HandoffResult{}, err
+		return nil, err
 	}
-	var result HandoffResult
 	outcome, err := replay.Run(replay.Config{
 		Workload: w, MaxSimTimeMs: math.Inf(1),
 		Disagg: &replay.DisaggConfig{
@@ -130,15 +134,33 @@ func (c *HandoffCase) Run(scheduler string) (HandoffResult, error) {
 			Transfer: handoff.Transfer{MsPerBlock: c.MsPerBlock, Unlimited: c.Lanes == "unlimited"},
 		},
 		Setup: func(role engine.Role, worker int) engine.Setup {
-			return engine.Setup{Shapes: func(s engine.Shape) { result.add(role, worker, s) }}
+			return engine.Setup{Shapes: func(s engine.Shape) { add(role, worker, s) }}
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return outcome.Collector.Rows(w), nil
+}
+
+// Run replays a case by the rules of a scheduler.
+func (c *HandoffCase) Run(scheduler string) (HandoffResult, error) {
+	prefill, decode, err := c.pools(func(_ engine.Role, side map[string]any) {
+		if _, given := side["scheduler"]; !given {
+			side["scheduler"] = scheduler
+		}
+		maps.Copy(side, c.VLLM)
+	})
+	if err != nil {
+		return HandoffResult{}, err
+	}
+	var result HandoffResult
+	rows, err := c.rows(prefill, decode, result.add)
 	if err != nil {
 		return HandoffResult{}, err
 	}
 	byWorker := prefill.VLLM.Async // passes that are composed ahead are reported in another order than the driver has
 	slices.SortStableFunc(result.Passes, func(a, b HandoffPass) int { return compareStarts(a, b, byWorker) })
-	rows := outcome.Collector.Rows(w)
 	times := func(name string) []float64 { values, _ := rows.Floats(name); return values }
 	counts := func(name string) []int64 { values, _ := rows.Ints(name); return values }
 	row, tokens := counts("trace_row"), counts("output_length")

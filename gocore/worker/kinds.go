@@ -45,9 +45,12 @@ func vllmOwn(args engineargs.Args, setup engine.Setup) engine.Engine {
 	return vllm.New(args, setup)
 }
 
-// sglangOwn returns a scheduler, or a group of them if there are several ranks.
+// sglangOwn returns a scheduler, or a group of them if there are several ranks; decode workers have one of their own.
 func sglangOwn(args engineargs.Args, setup engine.Setup) engine.Engine {
-	if args.Ranks > 1 {
+	switch {
+	case setup.Role == engine.Decode:
+		return sglang.NewDecoder(args, setup)
+	case args.Ranks > 1:
 		return sglang.NewGroup(args, setup)
 	}
 	return sglang.New(args, setup)
@@ -85,15 +88,15 @@ func Check(args engineargs.Args) error {
 	}
 }
 
-// New returns an idle worker with the engine that args ask for. To a prefill worker that is an [engine.Puller], whose
-// shell tells it of transfers at any time, requests come when they reach the scheduler: RequestDelay after they were
+// New returns an idle worker with the engine that args ask for. To a prefill worker that is an [engine.Puller] or an
+// [engine.Pusher], whose shell tells it of transfers at any time, requests come when they reach the scheduler: RequestDelay after they were
 // sent.
 func New(args engineargs.Args, setup engine.Setup) Worker {
 	setup.Model = args.Knobs.Scaled(setup.Model)
 	made := kindOf(args).New(args, setup)
 	delay := RequestDelay(args)
 	if delay == (Delay{}) || setup.Role == engine.Decode ||
-		setup.Role == engine.Prefill && Traits(args).Handoff == engine.Pulled {
+		setup.Role == engine.Prefill && Traits(args).Handoff != engine.Coordinated {
 		return Worker{Engine: made}
 	}
 	return Worker{Engine: intake.New(made, delay, args.BlockSize)}

@@ -71,7 +71,7 @@ func (s *Scheduler) takePages(b *batch) {
 		p := &b.prefills[i]
 		r := p.request
 		s.pool.Grow(&r.lease, r.computed)
-		if p.partial = r == s.chunked; !p.partial {
+		if p.partial = r == s.chunked; !p.partial && !s.sends.on {
 			r.scheduled++
 			r.listed = true
 			s.prefilled = append(s.prefilled, r)
@@ -113,7 +113,9 @@ func (s *Scheduler) deliver(b *batch) {
 		completed = &s.out.Started
 	}
 	for _, p := range b.prefills {
-		if !p.partial && p.request.status == running {
+		if s.sends.on {
+			s.sendOn(p)
+		} else if !p.partial && p.request.status == running {
 			*completed = append(*completed, engine.TokenRun{ID: p.request.id, Index: p.request.generated})
 			s.emit(p.request)
 			if p.request.status != over {
@@ -210,6 +212,9 @@ func (s *Scheduler) drop(r *sequence) { s.spareSequences.Put(r) }
 // Cancel implements [engine.Engine]. A batch in flight takes as long as it would have taken.
 func (s *Scheduler) Cancel(id engine.RequestID) {
 	s.rejected = slices.DeleteFunc(s.rejected, func(r engine.Rejection) bool { return r.ID == id })
+	if s.cancelPaired(id) {
+		return
+	}
 	for _, queue := range []*deque.Deque[*sequence]{&s.waiting, &s.unread} {
 		if r, ok := transit.TakeFrom(queue, id); ok {
 			s.leaveFetch(r)
@@ -245,6 +250,9 @@ func (s *Scheduler) admitted() []*sequence {
 	all := slices.Concat(s.running, s.prefilled)
 	if s.chunked != nil {
 		all = append(all, s.chunked)
+	}
+	if s.sends.on {
+		all = append(all, s.computing()...)
 	}
 	return slices.DeleteFunc(all, func(r *sequence) bool { return r.status == over })
 }

@@ -11,6 +11,7 @@ import (
 func (s *Scheduler) compose() *batch {
 	b := s.newBatch()
 	s.receive()
+	s.pair()
 	if s.pool.Tiered() {
 		s.pool.Notice()
 	}

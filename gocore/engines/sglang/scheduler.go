@@ -52,6 +52,8 @@ type Scheduler struct {
 	// since a decode of this one was delivered. Its requests have left the emitting set then.
 	emits, lapsed bool
 
+	sends sends
+
 	added    int            // requests so far
 	namer    *kvcache.Namer // shared by the ranks of a Group
 	rejected []engine.Rejection
@@ -91,6 +93,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		roll:     newRoll(args.BlockSize),
 		namer:    &kvcache.Namer{},
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
+		sends:    newSends(setup.Role, args.MaxNumSeqs),
 	}
 	s.pool.TellTiers(setup.LowerTiers, setup.Names)
 	s.lowerTiers = setup.LowerTiers
@@ -133,12 +136,17 @@ func (s *Scheduler) Observe() {
 
 // Add implements [engine.Engine].
 func (s *Scheduler) Add(req engine.Request) {
+	s.sends.awake = true
 	if reason := s.cannotEverRun(req); reason != "" {
 		s.rejected = append(s.rejected, engine.Rejection{ID: req.ID, Reason: reason})
 		return
 	}
 	if s.receiver.interval > 1 {
 		s.unread.PushBack(s.newSequence(req))
+		return
+	}
+	if s.sends.on {
+		s.sends.paired = append(s.sends.paired, s.newSequence(req))
 		return
 	}
 	s.queue(s.newSequence(req))
@@ -154,7 +162,7 @@ func (s *Scheduler) queue(r *sequence) {
 
 // Requests implements [engine.Engine].
 func (s *Scheduler) Requests() int {
-	return s.unread.Len() + s.waiting.Len() + s.rows + len(s.rejected)
+	return s.unread.Len() + len(s.sends.paired) + s.waiting.Len() + s.rows + len(s.rejected)
 }
 
 // RunPass implements [engine.Engine].
@@ -175,6 +183,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	if s.prefetches != nil {
 		s.prefetches.client.Advance(nowMs)
 	}
+	s.letGo()
 	b := s.flying
 	if b == nil {
 		b = s.compose()
@@ -209,6 +218,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		s.tellStorage()
 	}
 	s.lastEndMs = s.out.EndMs
+	s.sends.awake = !b.empty() || s.flying != nil
 	return &s.out, !s.out.Idle() || s.Requests() == 0
 }
 

@@ -11,10 +11,13 @@ const (
 	waiting   status = iota // never ran
 	running                 // was admitted
 	retracted               // ran before, waits again
+	kept                    // its prompt is computed, and its KV has not come to its decode worker yet
 	over                    // has its last token, or was cancelled; a list may still name it
 )
 
-func (s status) String() string { return [...]string{"waiting", "running", "retracted", "over"}[s] }
+func (s status) String() string {
+	return [...]string{"waiting", "running", "retracted", "kept", "over"}[s]
+}
 
 // sequence is one request inside the engine: its tokens, only counted, and its pages.
 type sequence struct {
@@ -35,6 +38,8 @@ type sequence struct {
 	listed    bool // is in Scheduler.running or prefilled
 	runs      bool // is in Scheduler.running
 	ending    bool // runs, and its last token is in flight
+	come      bool // on a prefill worker: there is room elsewhere; later, its KV has come there
+	sent      int  // pages
 }
 
 // RequestID implements [dynosim/gocore/engines/internal/transit.Request].
