@@ -129,7 +129,7 @@ func TestAccepted(t *testing.T) {
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
 			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
 			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16,
-				SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, false, 1, WindowArgs{}}
+				SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, false, 1, 512, WindowArgs{}}
 		})},
 		{`{"engine_type": "sglang", "scheduler": "sglang", "host_cache": {"num_blocks": 9, "write_policy": "write_back", "load_back_threshold": 0,
 			"load_ms_per_block": 0.5, "store_ms_per_block": 2, "latency_ms": 0.1}}`, with(func(a *Args) {

@@ -27,10 +27,15 @@ func (e explainedRun) config(t *testing.T) Config {
 		log: &strings.Builder{}}
 	switch {
 	case e.seed%4 == 3 && e.seed%8 != 3:
-		if e.seed%16 == 7 {
+		switch e.seed % 32 {
+		case 7:
 			d.own = "vllm"
+			cfg = d.disaggregated(t)
+		case 23:
+			cfg = d.pushed(t)
+		default:
+			cfg = d.disaggregated(t)
 		}
-		cfg = d.disaggregated(t)
 	case e.seed%8 == 3:
 		p := planned{seed: e.seed / 8, stepwise: e.stepwise}
 		cfg = p.config(t)

@@ -57,7 +57,7 @@ func TestJournalStepwise(t *testing.T) {
 	}
 	compared := 0
 	for seed := range seeds {
-		for _, own := range []string{"", "vllm", "sglang", "disaggregated", "own hand-offs"} {
+		for _, own := range []string{"", "vllm", "sglang", "disaggregated", "vLLM's hand-offs", "SGLang's hand-offs"} {
 			run := func(stepwise bool) (Config, []byte, string, error) {
 				d := drawnRun{seed: seed, own: own, stepwise: stepwise, log: &strings.Builder{}}
 				var cfg Config
@@ -65,9 +65,11 @@ func TestJournalStepwise(t *testing.T) {
 				case "disaggregated":
 					d.own = ""
 					cfg = d.disaggregated(t)
-				case "own hand-offs":
+				case "vLLM's hand-offs":
 					d.own = "vllm"
 					cfg = d.disaggregated(t)
+				case "SGLang's hand-offs":
+					cfg = d.pushed(t)
 				default:
 					cfg = d.config(t)
 				}

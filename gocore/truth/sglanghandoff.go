@@ -2,6 +2,7 @@ package truth
 
 import (
 	"fmt"
+	"math"
 
 	"dynosim/gocore/engine"
 )
@@ -72,6 +73,9 @@ func (c *SGLangHandoffCase) Run(scheduler string) (SGLangHandoffResult, error) {
 	come, released := times("destination_activated_ms"), times("source_released_ms")
 	first, last := times("first_token_ms"), times("last_token_ms")
 	for i := range rows.Len() {
+		if math.IsNaN(last[i]) {
+			return result, fmt.Errorf("row %d is rejected", row[i])
+		}
 		result.Requests = append(result.Requests, SGLangHandoffRequest{
 			Row: int(row[i]), PrefillWorker: int(prefillWorker[i]), DecodeWorker: int(decodeWorker[i]),
 			Allocated: allocated[i], PrefillAdmit: admit[i], PrefillReused: int(reused[i]), PrefillEnd: held[i],

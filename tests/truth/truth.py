@@ -29,7 +29,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from workloads import HANDOFF_KINDS, RANKS_KINDS, SGLANG_KINDS, SGLANG_RANKS_KINDS, VLLM_KINDS, Case
+from workloads import (
+    HANDOFF_KINDS,
+    RANKS_KINDS,
+    SGLANG_HANDOFF_KINDS,
+    SGLANG_KINDS,
+    SGLANG_RANKS_KINDS,
+    VLLM_KINDS,
+    Case,
+)
 
 HERE = Path(__file__).parent
 # A run of an engine imports it first, which takes up to half a minute; so many cases share a run.
@@ -52,6 +60,7 @@ class Engine:
     reused: Sequence[str] = ("reused",)
     totals: Sequence[str] = ("num_passes",)
     lists_alike: bool = True  # both sides list passes in one form
+    by_worker: bool = False  # passes name their workers, and those of several that start together are in any order
 
 
 ENGINES = [
@@ -89,6 +98,20 @@ ENGINES = [
         keys=["admit", "first", "last", "tokens", "rank"],
         totals=["preemptions"],
         lists_alike=False,
+    ),
+    Engine(
+        "SGLang-handoff",
+        "sglang-0.5",
+        "sglang_handoff.py",
+        SGLANG_HANDOFF_KINDS,
+        "decodes, context, tokens in use, retracted",
+        keys=[
+            *("prefill_worker", "decode_worker", "allocated", "prefill_admit", "prefill_end", "transfer_end"),
+            *("released", "first", "last", "tokens"),
+        ],
+        reused=["prefill_reused"],
+        totals=["num_prefill_passes", "num_decode_passes", "preemptions"],
+        by_worker=True,
     ),
 ]
 
@@ -139,6 +162,8 @@ def difference(engine: Engine, theirs: Case, ours: Case) -> str:
         return ""
     if "error" in ours:
         return f"ours failed: {ours['error']}"
+    if engine.by_worker:
+        theirs, ours = ({**side, "passes": sorted(side["passes"], key=lambda row: row[0])} for side in (theirs, ours))
     passes = zip(theirs["passes"], ours["passes"], strict=False) if engine.lists_alike else ()
     for number, (want, got) in enumerate(passes, 1):
         if not all(map(same, want, got)):

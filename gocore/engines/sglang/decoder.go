@@ -36,6 +36,7 @@ type Decoder struct {
 	pageSize int
 	clock    timing.Clock
 	shapes   func(engine.Shape)
+	stepwise bool
 	total    int // slots
 	free     int
 	holders  int // requests that have pages
@@ -62,6 +63,7 @@ type Decoder struct {
 	reporting bool
 	work      engine.Phases
 	batches   roster.Spares[decode]
+	coast     decoderCoast
 }
 
 // handed is a request on a decode worker.
@@ -103,6 +105,7 @@ func NewDecoder(args engineargs.Args, setup engine.Setup) *Decoder {
 		pageSize: args.BlockSize,
 		clock:    args.Clock(setup.Model),
 		shapes:   setup.Shapes,
+		stepwise: setup.Stepwise,
 		total:    args.NumGPUBlocks * args.BlockSize,
 		rows:     args.MaxNumSeqs,
 		entries:  2 * args.MaxNumSeqs,

@@ -149,12 +149,16 @@ func (d *Decoder) compose() *decode {
 	b.number, b.inUse = d.number, d.total-d.free
 	b.members = append(b.members, d.running...)
 	count := len(b.members)
-	b.ms = float64(d.clock.DecodeSeconds(count, b.context, min(b.context, d.total), d.total)*1000) +
-		d.clock.HostMs(count)
+	b.ms = d.decodeMs(count, b.context)
 	if d.reporting {
 		b.work = d.workOf(b)
 	}
 	return b
+}
+
+// decodeMs returns how long a batch takes.
+func (d *Decoder) decodeMs(count, context int) float64 {
+	return float64(d.clock.DecodeSeconds(count, context, min(context, d.total), d.total)*1000) + d.clock.HostMs(count)
 }
 
 // abort rejects the only running request if what others have leaves no room for its next token, as SGLang does.

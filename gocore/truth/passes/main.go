@@ -50,33 +50,40 @@ func replayAll(scheduler, path string) error {
 type anyCase struct {
 	truth.Case
 	handoff *truth.HandoffCase
+	sglang  *truth.SGLangHandoffCase
 }
 
 // UnmarshalJSON tells them by their engine arguments.
 func (c *anyCase) UnmarshalJSON(text []byte) error {
 	var handoff truth.HandoffCase
-	if err := json.Unmarshal(text, &handoff); err == nil && handoff.Prefill != nil {
-		c.ID, c.handoff = handoff.ID, &handoff
+	if err := json.Unmarshal(text, &handoff); err != nil || handoff.Prefill == nil {
+		return json.Unmarshal(text, &c.Case)
+	}
+	if c.ID = handoff.ID; handoff.Prefill["engine_type"] != "sglang" {
+		c.handoff = &handoff
 		return nil
 	}
-	return json.Unmarshal(text, &c.Case)
+	c.sglang = &truth.SGLangHandoffCase{}
+	return json.Unmarshal(text, c.sglang)
 }
 
 // replayed returns the result of a case, or why there is none.
 func replayed(scheduler string, c *anyCase) any {
-	if c.handoff != nil {
-		result, err := c.handoff.Run(scheduler)
-		if err != nil {
-			return map[string]string{"id": c.ID, "error": err.Error()}
+	var result any
+	var err error
+	switch {
+	case c.handoff != nil:
+		result, err = c.handoff.Run(scheduler)
+	case c.sglang != nil:
+		result, err = c.sglang.Run(scheduler)
+	default:
+		args, failed := c.Case.Args(map[string]any{"scheduler": scheduler})
+		if err = failed; err == nil {
+			result, err = truth.Run(&c.Case, args)
 		}
-		return result
 	}
-	args, err := c.Case.Args(map[string]any{"scheduler": scheduler})
-	if err == nil {
-		var result truth.Result
-		if result, err = truth.Run(&c.Case, args); err == nil {
-			return result
-		}
+	if err != nil {
+		return map[string]string{"id": c.ID, "error": err.Error()}
 	}
-	return map[string]string{"id": c.ID, "error": err.Error()}
+	return result
 }
