@@ -22,7 +22,7 @@ var defaults = Args{
 	SGLang: SGLangArgs{
 		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1,
 		ReferenceQuirks: true, Overlap: true,
-		RecvInterval: 1,
+		RecvInterval: 1, Reserved: 512,
 	},
 	Knobs: Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1},
 	VLLM:  VLLMArgs{Async: true, ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: 256},
@@ -349,8 +349,17 @@ func TestRefused(t *testing.T) {
 			`prefix_cache_retention_interval: got 65, want 0 or a multiple of block_size, 64`},
 		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.33, vllm-0.28, sglang, sglang-0.5`},
 		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want engine_type sglang with it, or dynamo with engine_type vllm`},
-		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill"}`,
-			`scheduler: got "sglang", want dynamo on prefill workers: hand-offs by sglang's own rules are not proven`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill", "dp_size": 2}`,
+			`dp_size: got 2, want 1 on prefill workers with scheduler sglang, whose hand-offs are not proven otherwise`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill", "host_cache": {"num_blocks": 9}}`,
+			`host_cache: got an object, want it left out on prefill workers with scheduler sglang, whose ` +
+				`hand-offs are not proven otherwise`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "decode", "sglang": {"enable_mixed_chunk": true}}`,
+			`sglang.enable_mixed_chunk: got true, want false on decode workers with scheduler sglang, whose hand-offs ` +
+				`are not proven otherwise`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "decode", "sglang": {"scheduler_recv_interval": 2}}`,
+			`sglang.scheduler_recv_interval: got 2, want 1 on decode workers with scheduler sglang, whose hand-offs ` +
+				`are not proven otherwise`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "block_size": 16, "sglang": {"chunked_prefill_size": 48}}`,
 			`sglang.chunked_prefill_size: got 48, want at least dp_size times block_size, 64: the ranks share it`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "sglang": {"scheduler_recv_interval": 3}}`,

@@ -186,11 +186,11 @@ func (h *pushes) transfer(c engine.Chunk) {
 // worker.
 func (h *pushes) transferred(id engine.RequestID) {
 	s, at := &h.states[id], &h.passages[id]
-	at.due = none
 	if s.onWay {
 		h.arrived(id)
 		return
 	}
+	at.due = none
 	h.Recorder.Step(id, Transferred)
 	h.Recorder.Step(id, Activated)
 	h.hear(h.prefill, at.prefill, id)
@@ -210,17 +210,22 @@ func (h *pushes) hear(p *Pool, i int32, id engine.RequestID) {
 
 // arrived has a request come to the scheduler of its prefill worker.
 func (h *pushes) arrived(id engine.RequestID) {
-	s, i := &h.states[id], int(h.passages[id].prefill)
-	s.onWay = false
-	w := &h.prefill.workers[i]
-	w.onWay--
-	if !s.prompt || h.prefill.over(id) {
-		return
-	}
+	h.endWay(id)
+	i := int(h.passages[id].prefill)
 	h.add(h.prefill, i, id)
-	if s.allocated {
-		w.pusher.Allocated(id)
+	if h.states[id].allocated {
+		h.prefill.workers[i].pusher.Allocated(id)
 		h.prefill.updateReady(i)
+	}
+}
+
+// endWay ends the way of a request to the scheduler of its prefill worker, if it is on it.
+func (h *pushes) endWay(id engine.RequestID) {
+	at := &h.passages[id]
+	at.due = none
+	if s := &h.states[id]; s.onWay {
+		s.onWay = false
+		h.prefill.workers[at.prefill].onWay--
 	}
 }
 
@@ -263,7 +268,7 @@ func (h *pushes) fail(p *Pool, r engine.Rejection) error {
 	} else if s.prompt {
 		h.forgetHalf(h.prefill, at.prefill, r.ID)
 	}
-	at.due = none
+	h.endWay(r.ID)
 	if s.prompt {
 		if err := h.endPrompt(r.ID); err != nil {
 			return err
@@ -289,9 +294,9 @@ func (h *pushes) recall(id engine.RequestID, forget func(p *Pool, i int)) error 
 	s, at := &h.states[id], &h.passages[id]
 	h.prefill.dropKept(id)
 	h.decode.dropKept(id)
-	at.due = none
-	prompt, output := s.prompt, s.output
+	prompt, output, onWay := s.prompt, s.output, s.onWay
 	s.prompt, s.output = false, false
+	h.endWay(id)
 	for _, half := range []struct {
 		open bool
 		pool *Pool
@@ -299,7 +304,7 @@ func (h *pushes) recall(id engine.RequestID, forget func(p *Pool, i int)) error 
 	}{{prompt, h.prefill, at.prefill}, {output, h.decode, at.decode}} {
 		switch {
 		case !half.open:
-		case half.at == unassigned || half.pool == h.prefill && s.onWay:
+		case half.at == unassigned || half.pool == h.prefill && onWay:
 			h.left(id)
 		default:
 			h.halt(half.pool, int(half.at))

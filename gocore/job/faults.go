@@ -5,9 +5,11 @@ import (
 	"math"
 	"slices"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/faults"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/worker"
 )
 
 // What goes wrong in a run, and what its report says about that. docs/faults.md has the meaning.
@@ -33,6 +35,13 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 			Field: "host_cache.storage_blocks", Got: fmt.Sprint(blocks),
 			Want: "it left out with " + faultOptions[first] +
 				": what becomes of transfers of a lost worker is not known",
+		}
+	}
+	if d.disaggregated && worker.Traits(d.prefill).Handoff == engine.Pushed {
+		return nil, &strictjson.FieldError{
+			Field: faultOptions[first], Got: o.Shown(faultOptions[first]),
+			Want: "it left out with scheduler sglang on prefill and decode workers: what these do about lost ones, and " +
+				"about requests that are taken back, is not known",
 		}
 	}
 	script, err := faults.Parse(o.Text("faults"), faults.Layout{

@@ -153,10 +153,16 @@ func (p planned) config(t *testing.T) Config {
 	rng := rand.New(rand.NewPCG(p.seed, 11))
 	startup := []float64{0, 0, 0.03, 0.2}[rng.IntN(4)]
 	if p.seed%4 == 1 {
-		if p.seed%8 == 5 { // hand-offs by vLLM's own rules
+		var cfg Config
+		switch p.seed % 16 {
+		case 5: // hand-offs by vLLM's own rules
 			d.own = "vllm"
+			cfg = d.disaggregated(t)
+		case 13: // by SGLang's
+			cfg = d.pushed(t)
+		default:
+			cfg = d.disaggregated(t)
 		}
-		cfg := d.disaggregated(t)
 		cfg.Disagg.Prefill.StartupSeconds, cfg.Disagg.Decode.StartupSeconds = startup, float64(rng.IntN(2))*startup
 		return cfg
 	}

@@ -2,7 +2,6 @@ package truth
 
 import (
 	"fmt"
-	"math"
 
 	"dynosim/gocore/engine"
 )
@@ -72,8 +71,9 @@ func (c *SGLangHandoffCase) Run(scheduler string) (SGLangHandoffResult, error) {
 	allocated, admit, held := times("destination_reserved_ms"), times("prefill_admit_ms"), times("source_held_ms")
 	come, released := times("destination_activated_ms"), times("source_released_ms")
 	first, last := times("first_token_ms"), times("last_token_ms")
+	status, _ := rows.Strings("terminal_status")
 	for i := range rows.Len() {
-		if math.IsNaN(last[i]) {
+		if status[i] != "completed" {
 			return result, fmt.Errorf("row %d is rejected", row[i])
 		}
 		result.Requests = append(result.Requests, SGLangHandoffRequest{

@@ -16,6 +16,9 @@ func TestKinds(t *testing.T) {
 		`{"engine_type":"sglang","worker_type":"prefill"}`, `{"engine_type":"sglang","worker_type":"decode"}`,
 		`{"scheduler":"vllm","worker_type":"prefill","request_overhead_us":5}`,
 		`{"scheduler":"vllm","worker_type":"decode"}`,
+		`{"engine_type":"sglang","scheduler":"sglang"}`,
+		`{"engine_type":"sglang","scheduler":"sglang","worker_type":"prefill","request_overhead_us":5}`,
+		`{"engine_type":"sglang","scheduler":"sglang","worker_type":"decode"}`,
 	} {
 		args, _, err := engineargs.Parse(text)
 		if err != nil {
@@ -33,12 +36,18 @@ func TestKinds(t *testing.T) {
 		if _, pulls := made.(engine.Puller); Traits(args).Handoff == engine.Pulled && !pulls {
 			t.Errorf("%s: cannot hand off by its own rules", text)
 		}
+		if _, pushes := made.(engine.Pusher); Traits(args).Handoff == engine.Pushed && !pushes {
+			t.Errorf("%s: cannot hand off by its own rules", text)
+		}
 		if _, reports := made.(engine.Reporter); !reports {
 			t.Errorf("%s: cannot be used by live workers", text)
 		}
 	}
 	args := engineargs.Default()
-	args.EngineType, args.Scheduler, args.Role = engineargs.SGLang, engineargs.SGLangOwn, engine.Prefill
+	args.EngineType, args.Scheduler, args.Role = engineargs.TRTLLM, engineargs.SGLangOwn, engine.Prefill
+	alone := selector{args.EngineType, args.Scheduler}
+	kinds[alone] = Kind{Traits: func(engineargs.Args) engine.Traits { return engine.Traits{} }}
+	defer delete(kinds, alone)
 	if err := Check(args); err == nil || !strings.Contains(err.Error(), "worker_type: got prefill, want aggregated") {
 		t.Errorf("got %v", err)
 	}

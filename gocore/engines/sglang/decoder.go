@@ -156,7 +156,7 @@ func (d *Decoder) Transferred(id engine.RequestID) {
 // RunPass implements [engine.Engine].
 func (d *Decoder) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	d.out.Reset(nowMs, d.parts)
-	d.out.EndMs = nowMs
+	d.out.EndMs, d.work = nowMs, engine.Phases{}
 	d.out.Rejected = append(d.out.Rejected, d.rejected...)
 	d.rejected = d.rejected[:0]
 	if d.flying == nil {

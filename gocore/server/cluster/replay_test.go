@@ -98,6 +98,19 @@ var deployments = []deployment{
 		decode:  `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":200}`, workers: 3,
 		decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,
 	},
+	{
+		name:    "two pools, sglang's own",
+		prefill: `{"engine_type":"sglang","scheduler":"sglang","worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
+		decode:  `{"engine_type":"sglang","scheduler":"sglang","worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 2,
+		decoders: 2,
+	},
+	{
+		name:    "two pools, sglang's own, kv",
+		prefill: `{"engine_type":"sglang","scheduler":"sglang","worker_type":"prefill","block_size":16,"num_gpu_blocks":300,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
+		decode: `{"engine_type":"sglang","scheduler":"sglang","worker_type":"decode","block_size":16,"num_gpu_blocks":200,` +
+			`"sglang":{"overlap_schedule":false}}`, workers: 3,
+		decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,
+	},
 }
 
 // hosted is a tier of host memory that is too small for all prompts, and not for many.
@@ -390,6 +403,10 @@ func TestEmpty(t *testing.T) {
 			}
 			if r := send(false); r.reused == 0 {
 				t.Fatalf("nothing was found in the caches: %+v", r)
+			}
+			// SGLang computes one more batch when the last request has ended
+			if err := c.Step(c.fleet.NowMs()+1000, nil, nil); err != nil {
+				t.Fatal(err)
 			}
 			if busy := c.Empty(); busy != 0 || c.names.Len() != 0 {
 				t.Fatalf("%d workers are busy, %d blocks have names", busy, c.names.Len())

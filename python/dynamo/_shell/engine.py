@@ -89,9 +89,11 @@ class MockEngineArgs(FieldSet):
         kv_transfer_timing_mode: ``"full_prompt"``, or ``"destination_missing"`` to move only what the decode worker has
             not cached. Works with prefill workers.
         kv_transfer_ms_per_block: Milliseconds in which a KV block moves from a prefill to a decode worker, instead of
-            bytes and bandwidth. Works with ``engine_type`` vllm, ``scheduler`` vllm, prefill workers.
+            bytes and bandwidth. Works with ``engine_type`` vllm or sglang, ``scheduler`` vllm or sglang, prefill
+            workers.
         kv_transfer_lanes: ``"pair"`` for one transfer at a time between a prefill and a decode worker, or
-            ``"unlimited"`` for all at once. Works with ``engine_type`` vllm, ``scheduler`` vllm, prefill workers.
+            ``"unlimited"`` for all at once. Works with ``engine_type`` vllm or sglang, ``scheduler`` vllm or sglang,
+            prefill workers.
         reasoning: How a live engine thinks: a ReasoningConfig or a dict of its fields. Works with live workers.
         response_replay_trace_path: JSONL file with answers that live workers repeat. Works with live workers.
         zmq_kv_events_port: Port at which a live worker publishes KV events in its engine's own format. Works with live

@@ -82,6 +82,7 @@ class SglangFields(TypedDict, total=False):
     ignore_eos: bool | None
     enable_mixed_chunk: bool | None
     scheduler_recv_interval: int | None
+    num_reserved_decode_tokens: int | None
 
 
 class SglangArgs(FieldSet):
@@ -106,6 +107,8 @@ class SglangArgs(FieldSet):
             Default: False. Works with ``scheduler`` sglang.
         scheduler_recv_interval: Look for new requests after this many decode batches, and after each prefill batch.
             Default: 1. Works with ``scheduler`` sglang.
+        num_reserved_decode_tokens: Tokens that a decode worker keeps free for each request that has room on it.
+            Default: 512. Works with ``scheduler`` sglang.
 
     Raises TypeError for a wrong type, ValueError for a value out of range.
     """
@@ -127,6 +130,7 @@ class SglangArgs(FieldSet):
         ignore_eos: bool | None = None,
         enable_mixed_chunk: bool | None = None,
         scheduler_recv_interval: int | None = None,
+        num_reserved_decode_tokens: int | None = None,
     ) -> None:
         given = {
             "schedule_policy": schedule_policy,
@@ -140,6 +144,7 @@ class SglangArgs(FieldSet):
             "ignore_eos": ignore_eos,
             "enable_mixed_chunk": enable_mixed_chunk,
             "scheduler_recv_interval": scheduler_recv_interval,
+            "num_reserved_decode_tokens": num_reserved_decode_tokens,
         }
         super().__init__({name: value for name, value in given.items() if value is not None})
 
