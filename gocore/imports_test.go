@@ -90,7 +90,7 @@ var areas = []struct {
 		"replay": {"engine", "engineargs", "eventheap", "faults", "fleet", "handoff", "journal", "kvcache",
 			"planner", "report", "router", "timing", "worker", "workload"},
 
-		"truth":        {"engine", "engineargs", "handoff", "replay", "workload"},
+		"truth":        {"engine", "engineargs", "handoff", "replay", "report", "workload"},
 		"truth/passes": {"truth"},
 	}},
 	{"the Dynamo protocol, in bytes", map[string][]string{

@@ -7,8 +7,7 @@ import "dynosim/gocore/handoff"
 type Traits struct {
 	// Handoff names the rule by which requests go from prefill to decode workers; "" if the engine has no such roles.
 	Handoff Handoff
-	// HandoffOrder says which side of a hand-off is asked first, if the rule is Coordinated; if it is
-	// Pushed, the decode worker takes room first.
+	// HandoffOrder says which side of a hand-off is asked first, if the rule is Coordinated.
 	HandoffOrder handoff.Order
 
 	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart

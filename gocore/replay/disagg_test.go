@@ -112,7 +112,9 @@ func checkLives(t *testing.T, seed uint64, cfg Config, rows *report.Rows) {
 	}
 	life := []string{"arrival_time_ms", "prefill_admit_ms", "source_held_ms", "destination_reserved_ms",
 		"destination_activated_ms", "decode_admit_ms", "first_token_ms", "last_token_ms"}
-	if worker.Traits(cfg.Disagg.Prefill).HandoffOrder == handoff.DestinationFirst { // room first
+	traits := worker.Traits(cfg.Disagg.Prefill)
+	pushes := traits.Handoff == engine.Pushed
+	if pushes || traits.HandoffOrder == handoff.DestinationFirst { // room first
 		life[1], life[2], life[3] = life[3], life[1], life[2]
 	}
 	last := make([]float64, rows.Len())
@@ -128,14 +130,13 @@ func checkLives(t *testing.T, seed uint64, cfg Config, rows *report.Rows) {
 			last[i] = ms
 		}
 	}
-	aborts := worker.Traits(cfg.Disagg.Prefill).Handoff == engine.Pushed // requests that have tokens
 	held, released, activated := column("source_held_ms"), column("source_released_ms"),
 		column("destination_activated_ms")
 	for i := range held {
 		if status[i] == "completed" && !(released[i] >= activated[i]) {
 			t.Fatalf("seed %d: row %d: released at %v, activated at %v", seed, i, released[i], activated[i])
 		}
-		if status[i] == "rejected" && !aborts && !math.IsNaN(held[i]) && !math.IsNaN(column("first_token_ms")[i]) {
+		if status[i] == "rejected" && !pushes && !math.IsNaN(held[i]) && !math.IsNaN(column("first_token_ms")[i]) {
 			t.Fatalf("seed %d: row %d is rejected and has tokens", seed, i)
 		}
 	}

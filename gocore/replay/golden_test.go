@@ -33,12 +33,16 @@ type golden struct {
 	keys  []string // of the report, to be shown
 }
 
+// nestedKeys are engine arguments that are members of "sglang".
+var nestedKeys = []string{"chunked_prefill_size", "overlap_schedule", "num_reserved_decode_tokens"}
+
 // parseGolden reads a command. "prefill." and "decode." stand before engine arguments of one side, all other keys that
 // it does not know are arguments of both.
 func parseGolden(t *testing.T, d *datadriven.TestData) *golden {
 	g := &golden{cfg: Config{MaxSimTimeMs: math.Inf(1)}}
 	c := &DisaggConfig{PrefillWorkers: 1, DecodeWorkers: 1}
 	var prefill, decode []string
+	var nested [2][]string // members of "sglang" of both sides
 	for _, a := range d.CmdArgs {
 		value := strings.Join(a.Vals, ",")
 		number := func() float64 {
@@ -57,6 +61,8 @@ func parseGolden(t *testing.T, d *datadriven.TestData) *golden {
 			c.Transfer.BytesPerToken = int(number())
 		case "bandwidth":
 			c.Transfer.BandwidthGBs = number()
+		case "ms_per_block":
+			c.Transfer.MsPerBlock = number()
 		case "transfer":
 			c.Transfer.Mode = map[string]handoff.Mode{"full_prompt": handoff.FullPrompt,
 				"destination_missing": handoff.DestinationMissing}[value]
@@ -73,15 +79,21 @@ func parseGolden(t *testing.T, d *datadriven.TestData) *golden {
 				value = strconv.Quote(value)
 			}
 			field := fmt.Sprintf("%q: %s", strings.Replace(key, "blocks", "num_gpu_blocks", 1), value)
-			if key == "chunked_prefill_size" {
-				field = fmt.Sprintf(`"sglang": {%s}`, field)
+			sides := []*[]string{&prefill, &decode}
+			if slices.Contains(nestedKeys, key) {
+				sides = []*[]string{&nested[0], &nested[1]}
 			}
 			if !onDecode {
-				prefill = append(prefill, field)
+				*sides[0] = append(*sides[0], field)
 			}
 			if !onPrefill {
-				decode = append(decode, field)
+				*sides[1] = append(*sides[1], field)
 			}
+		}
+	}
+	for i, side := range []*[]string{&prefill, &decode} {
+		if len(nested[i]) > 0 {
+			*side = append(*side, `"sglang": {`+strings.Join(nested[i], ", ")+"}")
 		}
 	}
 	c.Prefill = parseArgs(t, "{"+strings.Join(prefill, ", ")+"}")

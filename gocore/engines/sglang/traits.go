@@ -3,14 +3,10 @@ package sglang
 import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/handoff"
 )
 
 // Traits returns what shells have to know of an engine with any arguments. It is not independent: attempts to admit a
 // request are counted, those that fail included.
 func Traits(engineargs.Args) engine.Traits {
-	return engine.Traits{
-		Handoff: engine.Pushed, HandoffOrder: handoff.DestinationFirst, CachesPrefixes: true,
-		Metrics: engine.SGLangMetrics,
-	}
+	return engine.Traits{Handoff: engine.Pushed, CachesPrefixes: true, Metrics: engine.SGLangMetrics}
 }
