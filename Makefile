@@ -244,11 +244,12 @@ build/reference-new/.tried:
 
 # VLLM=PYTHON and SGLANG=PYTHON, environments with vLLM 0.28 or 0.33 and SGLang 0.5.23 (8 GB, no GPU; installation in the heads of
 # tests/truth/vllm_scheduler.py and sglang_scheduler.py); one of them will do. GROUPS=1 draws hybrid KV caches only,
-# HOST=1 tiers of host memory, HANDOFF=1 prefill and decode workers (of SGLang only the decode side, with rules in Python), RANKS=1
+# HOST=1 tiers of host memory, HANDOFF=1 prefill and decode workers (the rules in Python of SGLang's decode side, too), RANKS=1
 # data-parallel ranks of either engine.
 TRUTH_CASES ?= 2000
 TRUTH_VLLM := $(or $(if $(GROUPS)$(HOST),vllm),$(if $(HANDOFF),handoff),$(if $(RANKS),ranks),vllm handoff ranks)
-TRUTH_SGLANG := $(if $(HANDOFF),,$(or $(if $(GROUPS)$(HOST),sglang),$(if $(RANKS),sglang-ranks),sglang sglang-ranks))
+TRUTH_SGLANG := $(or $(if $(GROUPS)$(HOST),sglang),$(if $(HANDOFF),sglang-handoff),$(if $(RANKS),sglang-ranks),\
+	sglang sglang-ranks sglang-handoff)
 truth: ## Compare with the engines' own schedulers on random workloads, pass by pass
 	@test -n "$(VLLM)$(SGLANG)" || { echo "make truth: give VLLM=PYTHON or SGLANG=PYTHON, environments with the engines; see docs/agreement.md" >&2; exit 2; }
 	go build -o build/passes ./gocore/truth/passes

@@ -1,5 +1,5 @@
-"""Hand-offs by vLLM's own rules (docs/agreement.md) as users meet them; recorded runs are compared in gocore/truth. Of
-SGLang's, the rules of the decode side are compared here."""
+"""Hand-offs by the engines' own rules (docs/agreement.md) as users meet them; recorded runs are compared in
+gocore/truth. Of SGLang's, the rules of the decode side as a program are compared here."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from dynamo.replay import run_trace_replay
 SMALL = {"scheduler": "vllm", "block_size": 16, "num_gpu_blocks": 8, "max_num_seqs": 8}
 PREFILL = {**SMALL, "worker_type": "prefill", "kv_transfer_ms_per_block": 10}
 DECODE = {**SMALL, "worker_type": "decode"}
+SGLANG = {"engine_type": "sglang", "scheduler": "sglang", "block_size": 16, "num_gpu_blocks": 200}
 # The times of vLLM's schedulers: the second transfer waits for the first, the third prompt for blocks on both sides.
 WANT = {
     "prefill_admit_ms": [0, 17.474885, 57.474885],
@@ -105,9 +106,14 @@ def test_pools_that_grow(trace: str) -> None:
             "kv_transfer_ms_per_block: got 10, want it left out with kv_transfer_bandwidth",
         ),
         (
-            {"worker_type": "prefill", "engine_type": "sglang", "scheduler": "sglang"},
-            {"worker_type": "decode", "engine_type": "sglang", "scheduler": "sglang"},
-            "hand-offs by sglang's own rules are not proven",
+            {**SGLANG, "worker_type": "prefill"},
+            {**SGLANG, "worker_type": "decode", "sglang": {"enable_mixed_chunk": True}},
+            "sglang.enable_mixed_chunk: got true, want false on decode workers with scheduler sglang",
+        ),
+        (
+            {**SGLANG, "worker_type": "prefill", "dp_size": 2},
+            {**SGLANG, "worker_type": "decode"},
+            "dp_size: got 2, want 1 on prefill workers with scheduler sglang",
         ),
     ],
 )
@@ -180,6 +186,62 @@ def test_live_workers_are_refused(cli: Cli) -> None:
     message = refused(cli(*own, module="dynamo.mocker"))
     assert "scheduler" in message
     assert "hand-offs of live workers" in message
+
+
+def sglang_pools(**decode: Any) -> dict[str, Any]:
+    nested = {"overlap_schedule": False, "num_reserved_decode_tokens": 0, **decode.pop("sglang", {})}
+    prefill = {**SGLANG, "worker_type": "prefill", "kv_transfer_ms_per_block": 10, "sglang": nested}
+    return {"prefill": prefill, "decode_engine_args": {**SGLANG, "worker_type": "decode", "sglang": nested, **decode}}
+
+
+@pytest.mark.parametrize("router", ["round_robin", "kv_router"])
+def test_sglang_takes_room_first(trace: str, router: str) -> None:
+    """There is room for all three when they come, and the first token comes with the KV."""
+    columns = replay(trace, **sglang_pools(), router_mode=router).requests
+    assert columns["destination_reserved_ms"].tolist() == [0, 1, 2]
+    assert columns["prefill_admit_ms"].tolist() == pytest.approx([0, 17.474885, 17.474885])
+    assert columns["source_held_ms"].tolist() == pytest.approx([17.474885, 35.926683, 35.926683])
+    # The links are one: 40 ms for each prompt, one after the other.
+    activated = [57.474885, 97.474885, 137.474885]
+    assert columns["destination_activated_ms"].tolist() == pytest.approx(activated)
+    assert columns["first_token_ms"][0] == columns["decode_admit_ms"][0] == pytest.approx(activated[0])
+    assert (columns["source_released_ms"] >= columns["destination_activated_ms"]).all()
+
+
+def test_sglang_prompts_wait_for_room(cli: Cli, trace: str) -> None:
+    """The pool of the decode worker has room for one of them, and no prompt is computed before there is some for it."""
+    pools = sglang_pools(num_gpu_blocks=6)
+    columns = replay(trace, **pools).requests
+    assert columns["destination_reserved_ms"][1] == columns["last_token_ms"][0]
+    assert columns["prefill_admit_ms"][1] >= columns["destination_reserved_ms"][1]
+    options = ["--prefill-engine-args", json.dumps(pools["prefill"])]
+    options += ["--decode-engine-args", json.dumps(pools["decode_engine_args"]), "--router-mode", "round_robin"]
+    outputs = ["--explain", "--report-jsonl", "rows.jsonl", "--timeline", "t.pftrace", "--timeseries", "series.csv"]
+    done = cli(trace, "--trace-block-size", "16", *options, *outputs)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()]
+    assert rows[1]["ttft_kv_wait_ms"] == pytest.approx(columns["last_token_ms"][0] - 1)
+    assert rows[1]["ttft_kv_transfer_ms"] == pytest.approx(40)
+
+
+def test_sglang_keeps_room_free(trace: str) -> None:
+    """With 512 tokens for each request, which are 32 blocks, two requests do not fit where three did."""
+    ample = sglang_pools(num_gpu_blocks=70)
+    assert replay(trace, **ample).requests["destination_reserved_ms"].tolist() == [0, 1, 2]
+    kept = sglang_pools(num_gpu_blocks=70, sglang={"num_reserved_decode_tokens": 512})
+    columns = replay(trace, **kept).requests
+    assert columns["destination_reserved_ms"][1] == columns["last_token_ms"][0]
+
+
+def test_sglang_pools_grow_and_refuse_faults(folder: Path, trace: str) -> None:
+    pools = sglang_pools()
+    report = replay(trace, **pools, autoscaler={"policy": "hpa", "target": 1, "max": 3})
+    assert report["completed_requests"] == 3
+    crash = [{"kind": "crash", "at_ms": 40, "target": "prefill:0"}]
+    with pytest.raises(ValueError, match=r"faults: .*want it left out with scheduler sglang on prefill and decode"):
+        replay(trace, **pools, faults=crash)
+    with pytest.raises(ValueError, match="client_timeout_ms: got 500"):
+        replay(trace, **pools, client_timeout_ms=500)
 
 
 TRUTH = Path(__file__).parent / "truth"

@@ -121,14 +121,16 @@ def test_topologies_have_knobs_of_their_own() -> None:
 
 
 def test_topologies_have_the_same_scheduler() -> None:
-    """SGLang's own one is refused for two pools."""
+    """SGLang's workers do not hand off with mixed chunks."""
     agg, disagg = sweep.run({"run": MADE, "search": {"topology": ["agg", "disagg"], "engine.scheduler": ["vllm"]}})
     assert (agg["status"], disagg["status"]) == ("ok", "ok")
     assert disagg["arguments"]["decode_engine_args"] == {"worker_type": "decode", "scheduler": "vllm"}
     search = {"topology": ["agg", "disagg"], "engine.engine_type": ["sglang"], "engine.scheduler": ["sglang"]}
-    agg, disagg = sweep.run({"run": MADE, "search": search})
+    found = sweep.run({"run": MADE, "search": search})
+    assert [p["status"] for p in found] == ["ok", "ok"]
+    agg, disagg = sweep.run({"run": MADE, "search": search | {"engine.sglang.enable_mixed_chunk": [True]}})
     assert (agg["status"], disagg["status"]) == ("ok", "rejected")
-    assert "scheduler" in disagg["reason"]
+    assert "enable_mixed_chunk" in disagg["reason"]
 
 
 def test_one_worker_needs_no_router() -> None:

@@ -4,10 +4,11 @@
 //	fleet.go      Fleet, World (where requests come from), the order of an instant
 //	pool.go       Pool: workers that are alike, and their router
 //	coast.go      coasting: passes of a worker that nothing else can affect are computed in one step, which only saves time
-//	flow.go       flow: how requests go through the pools, with one implementation for each of the next three files
+//	flow.go       flow: how requests go through the pools, with one implementation for each of the next four files
 //	direct.go     one pool: a single worker serves a request
 //	handoffs.go   two pools by Dynamo's rules: package handoff moves the KV from a prefill to a decode worker
-//	pulls.go      two pools by an engine's own rules: decode workers load the KV of computed prompts
+//	pulls.go      two pools by vLLM's own rules: decode workers load the KV of computed prompts
+//	pushes.go     two pools by SGLang's: prefill workers send it to where decode workers have taken room before
 //	transfer.go   transfers of KV in both cases, whose speed may change
 //	lifecycle.go  workers that start and drain; startup.go draws start-up times, scaler.go asks the planner, tally.go
 //	              counts for it
@@ -25,7 +26,7 @@
 //  5. timers of routers that are due
 //  6. requests that arrive now go to routers, or start their hand-offs
 //  7. the flow acts: with handoffs.go one queue of Submit, Reserve, StartTransfer, Activate, Release and Complete; with
-//     pulls.go computed prompts go to the router of the decode workers
+//     pulls.go computed prompts go to the router of the decode workers, with pushes.go requests that a prefill worker got
 //  8. idle workers start passes, pool by pool, lowest number first
 //
 // Then drained workers go, and a tick of the planner comes. The order matters: a slot freed at an instant is filled

@@ -6,10 +6,10 @@ usage: truth.py --python PYTHON --passes PROGRAM [--engine ENGINE] [--kind KIND]
 
 PYTHON is an environment with the engine (installation in the head of vllm_scheduler.py or sglang_scheduler.py),
 PROGRAM is gocore/truth/passes as built by go build. ENGINE is vllm, handoff (vLLM's schedulers as prefill and decode
-workers), ranks (the same as data-parallel ranks that run their passes together), sglang or sglang-ranks. Both sides
-replay the same random workloads; every request and every pass must agree, of ranks every request and its rank. The
-first difference is shrunk to as few rows as show it, and both lists of passes are printed. Exit status 0 if there is
-none, 1 if there is.
+workers), ranks (the same as data-parallel ranks that run their passes together), sglang, sglang-ranks or
+sglang-handoff. Both sides replay the same random workloads; every request and every pass must agree, of ranks every
+request and its rank. The first difference is shrunk to as few rows as show it, and both lists of passes are printed.
+Exit status 0 if there is none, 1 if there is.
 
 The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain, groups or host, of handoff
 handoff or ranks, of SGLang plain, small, mixed, host or window); by default they take turns. Mode async stands for

@@ -154,6 +154,7 @@ ENGINE: Mapping[str, Row] = {
     "sglang.ignore_eos": _assumed(_CLIENT),
     "sglang.enable_mixed_chunk": _flag(None, Present("--enable-mixed-chunk")),
     "sglang.scheduler_recv_interval": _flag(None, Number("--scheduler-recv-interval")),
+    "sglang.num_reserved_decode_tokens": _flag(None, Number("--num-reserved-decode-tokens")),
     "trtllm": _refused("of TensorRT-LLM, which is not exported"),
     "trtllm.capacity_scheduler_policy": _refused("of TensorRT-LLM, which is not exported"),
     "num_g2_blocks": _files("see `host_cache_gb`; `kv_bytes_per_token` makes GB of blocks"),
