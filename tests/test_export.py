@@ -118,6 +118,7 @@ SAID = [
     {**SGLANG, "sglang": {"schedule_policy": "lpm", "max_prefill_tokens": 99, "chunked_prefill_size": 64}},
     {**SGLANG, "sglang": {"schedule_conservativeness": 0.3, "overlap_schedule": False, "enable_mixed_chunk": True}},
     {**SGLANG, "sglang": {"scheduler_recv_interval": 10, "clip_max_new_tokens": 1024}, "aic_nextn": 2},
+    {**SGLANG, "sglang": {"num_reserved_decode_tokens": 64}},
     {**SGLANG, "host_cache_gb": 100.0, "host_cache": {"write_policy": "write_back"}, "aic_kv_cache_dtype": "fp8"},
 ]
 

@@ -1,8 +1,8 @@
 package engine
 
 // Pusher is an engine that takes part in hand-offs by SGLang's rules. Both workers get a request when it comes, the
-// prefill worker its prompt (Request.Hold), the decode worker all of it (Request.Pull), and the decode worker takes room
-// first. The prefill worker computes the prompt only then, and sends the KV of each of its parts once that is computed:
+// prefill worker its prompt (Request.Hold), the decode worker all of it (Request.Pull), and the decode worker takes
+// room first. The prefill worker computes the prompt only then, and sends the KV of each part once that is computed:
 //
 //	decode worker    Add --a pass--> in Pass.Allocated: room taken ......... Transferred --a pass--> decodes
 //	prefill worker   Add: waits ----------- Allocated --passes--> in Pass.Sent, in Pass.Held: KV kept

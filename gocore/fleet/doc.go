@@ -26,7 +26,8 @@
 //  5. timers of routers that are due
 //  6. requests that arrive now go to routers, or start their hand-offs
 //  7. the flow acts: with handoffs.go one queue of Submit, Reserve, StartTransfer, Activate, Release and Complete; with
-//     pulls.go computed prompts go to the router of the decode workers, with pushes.go requests that a prefill worker got
+//     pulls.go computed prompts go to the router of the decode workers, with pushes.go requests that have a prefill
+//     worker
 //  8. idle workers start passes, pool by pool, lowest number first
 //
 // Then drained workers go, and a tick of the planner comes. The order matters: a slot freed at an instant is filled

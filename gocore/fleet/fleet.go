@@ -97,8 +97,8 @@ type Fleet struct {
 	// keepers are the pools whose routers may keep requests.
 	keepers   []*Pool
 	idleTicks int // timers of routers in a row without any progress
-	// inOrder is set by pulls.go and pushes.go: at each instant all passes and transfers that end are handled before passes start,
-	// and prefill workers start theirs before decode workers.
+	// inOrder is set by pulls.go and pushes.go: at each instant all passes and transfers that end are handled before
+	// passes start, and prefill workers start theirs before decode workers.
 	inOrder bool
 
 	nowMs  float64

@@ -144,6 +144,19 @@ func (h *pair) prompt(id engine.RequestID) engine.Request {
 	return r
 }
 
+// add hands a request to the scheduler of a worker: the prompt and one token, or all of it with a prompt from elsewhere.
+func (h *pair) add(p *Pool, i int, id engine.RequestID) {
+	h.halt(p, i)
+	if p == h.prefill {
+		p.workers[i].Engine.Add(h.prompt(id))
+	} else {
+		r := h.World.Request(id)
+		r.Pull, r.SentMs = true, h.nowMs
+		p.workers[i].Engine.Add(r)
+	}
+	p.updateReady(i)
+}
+
 // withRoom returns a list that has an entry for a request.
 func withRoom[T any](list []T, id engine.RequestID) []T {
 	if n := int(id) + 1 - len(list); n > 0 {

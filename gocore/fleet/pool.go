@@ -42,7 +42,7 @@ type Pool struct {
 	kept  []action // that need an active worker
 }
 
-// Worker is a worker, of which source or destination, puller, or pusher, is set in a pool of prefill or of decode workers.
+// Worker is a worker, of which source or destination, puller, or pusher is set in a pool of prefill or decode workers.
 type Worker struct {
 	worker.Worker
 	source      engine.Source

@@ -94,19 +94,6 @@ func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {
 	}
 }
 
-// add hands a request to the scheduler of a worker: the prompt and one token, or all of it with a prompt to load.
-func (h *pulls) add(p *Pool, i int, id engine.RequestID) {
-	h.halt(p, i)
-	if p == h.prefill {
-		p.workers[i].Engine.Add(h.prompt(id))
-	} else {
-		r := h.World.Request(id)
-		r.Pull, r.SentMs = true, h.nowMs
-		p.workers[i].Engine.Add(r)
-	}
-	p.updateReady(i)
-}
-
 // started carries out what a pass that starts now asks for, and makes visible what its worker has given up.
 func (h *pulls) started(p *Pool, i int, pass *engine.Pass) error {
 	if p == h.prefill {

@@ -79,19 +79,6 @@ func (h *pushes) receive(p *Pool, i int, id engine.RequestID) {
 	}
 }
 
-// add hands a request to the scheduler of a worker: the prompt and one token, or all of it with a prompt that comes.
-func (h *pushes) add(p *Pool, i int, id engine.RequestID) {
-	h.halt(p, i)
-	if p == h.prefill {
-		p.workers[i].Engine.Add(h.prompt(id))
-	} else {
-		r := h.World.Request(id)
-		r.Pull, r.SentMs = true, h.nowMs
-		p.workers[i].Engine.Add(r)
-	}
-	p.updateReady(i)
-}
-
 // act chooses decode workers for the requests that prefill workers have got, in the order of these.
 func (h *pushes) act() (changed bool, err error) {
 	for len(h.ready) > 0 {

@@ -15,6 +15,29 @@ import (
 // request ends, no worker takes more blocks than it has or keeps any, with asynchronous passes and ranks, too, nothing
 // happens before what it needs, and decode workers that run ahead change nothing, to the last bit.
 func TestPulls(t *testing.T) {
+	seen := compareHandoffs(t, func(d drawnRun) Config {
+		d.own = "vllm"
+		cfg := d.disaggregated(t)
+		for _, args := range []*engineargs.Args{&cfg.Disagg.Prefill, &cfg.Disagg.Decode} {
+			args.VLLM.Async = d.seed%2 == 1
+		}
+		if d.seed%3 == 2 {
+			cfg.Disagg.Prefill.Ranks, cfg.Disagg.Decode.Ranks = 1+int(d.seed/3%3), 1+int(d.seed/9%4)
+			cfg.Disagg.Decode.VLLM.RoundRobin = d.seed/3%2 == 0
+		}
+		return cfg
+	})
+	for _, what := range []string{"completed", "rejected", "preempted", "full prefill worker", "reused on decode"} {
+		if seen[what] == 0 {
+			t.Errorf("no run has this: %s", what)
+		}
+	}
+}
+
+// compareHandoffs runs random workloads with and without decode workers that run ahead, checks what has to hold for all
+// of them, and counts what happened.
+func compareHandoffs(t *testing.T, config func(drawnRun) Config) map[string]int {
+	t.Helper()
 	seeds := uint64(600)
 	if testing.Short() {
 		seeds = 150
@@ -22,15 +45,8 @@ func TestPulls(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range seeds {
 		run := func(stepwise bool) string {
-			d := drawnRun{seed: seed, stepwise: stepwise, own: "vllm", log: &strings.Builder{}}
-			cfg := d.disaggregated(t)
-			for _, args := range []*engineargs.Args{&cfg.Disagg.Prefill, &cfg.Disagg.Decode} {
-				args.VLLM.Async = seed%2 == 1
-			}
-			if seed%3 == 2 {
-				cfg.Disagg.Prefill.Ranks, cfg.Disagg.Decode.Ranks = 1+int(seed/3%3), 1+int(seed/9%4)
-				cfg.Disagg.Decode.VLLM.RoundRobin = seed/3%2 == 0
-			}
+			d := drawnRun{seed: seed, stepwise: stepwise, log: &strings.Builder{}}
+			cfg := config(d)
 			setup := cfg.Setup
 			cfg.Setup = func(role engine.Role, worker int) engine.Setup {
 				s := setup(role, worker)
@@ -55,11 +71,7 @@ func TestPulls(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, firstDifference(fast, slow))
 		}
 	}
-	for _, what := range []string{"completed", "rejected", "preempted", "full prefill worker", "reused on decode"} {
-		if seen[what] == 0 {
-			t.Errorf("no run has this: %s", what)
-		}
-	}
+	return seen
 }
 
 // checkShape checks what a pass says of its worker.

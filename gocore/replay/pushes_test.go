@@ -1,13 +1,9 @@
 package replay
 
 import (
-	"fmt"
-	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
-	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 )
 
@@ -34,39 +30,7 @@ func (d drawnRun) pushed(t testing.TB) Config {
 // request ends, no worker takes more blocks than it has or keeps any, nothing happens before what it needs, and decode
 // workers that run ahead change nothing, to the last bit.
 func TestPushes(t *testing.T) {
-	seeds := uint64(600)
-	if testing.Short() {
-		seeds = 150
-	}
-	seen := map[string]int{}
-	for seed := range seeds {
-		run := func(stepwise bool) string {
-			d := drawnRun{seed: seed, stepwise: stepwise, log: &strings.Builder{}}
-			cfg := d.pushed(t)
-			setup := cfg.Setup
-			cfg.Setup = func(role engine.Role, worker int) engine.Setup {
-				s := setup(role, worker)
-				if stepwise { // engines that tell of passes do not run ahead
-					s.Shapes = func(shape engine.Shape) { checkShape(t, cfg, role, shape, seen) }
-				}
-				return s
-			}
-			r := runDisagg(t, cfg)
-			outcome := r.outcome()
-			if math.IsInf(cfg.MaxSimTimeMs, 1) {
-				checkAllOver(t, seed, cfg, r, seen)
-			} else {
-				r.cut()
-			}
-			if t.Failed() {
-				t.FailNow()
-			}
-			return fmt.Sprint(d.log, outcome.WorkerSeconds, outcome.PrefillWorkerSeconds, "\n", text(t, cfg, outcome))
-		}
-		if fast, slow := run(false), run(true); fast != slow {
-			t.Fatalf("seed %d: %s", seed, firstDifference(fast, slow))
-		}
-	}
+	seen := compareHandoffs(t, func(d drawnRun) Config { return d.pushed(t) })
 	for _, what := range []string{"completed", "rejected", "preempted"} {
 		if seen[what] == 0 {
 			t.Errorf("no run has this: %s", what)

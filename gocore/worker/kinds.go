@@ -89,8 +89,8 @@ func Check(args engineargs.Args) error {
 }
 
 // New returns an idle worker with the engine that args ask for. To a prefill worker that is an [engine.Puller] or an
-// [engine.Pusher], whose shell tells it of transfers at any time, requests come when they reach the scheduler: RequestDelay after they were
-// sent.
+// [engine.Pusher], whose shell tells it of transfers at any time, requests come when they reach the scheduler:
+// RequestDelay after they were sent.
 func New(args engineargs.Args, setup engine.Setup) Worker {
 	setup.Model = args.Knobs.Scaled(setup.Model)
 	made := kindOf(args).New(args, setup)

@@ -28,9 +28,9 @@ import (
 //	                                                    +---- retracted <----+
 //
 // First tokens are visible when the round takes place, which has a pass of its own for them that takes no time. Without
-// overlap scheduling a round takes place when the batch before has ended. With it, it takes place when that batch starts,
-// so it does not know that one's tokens: a request whose last token is in flight takes part once more, for nothing, and
-// one that is retracted makes the token in flight again.
+// overlap scheduling a round takes place when the batch before has ended. With it, a round takes place when that batch
+// starts, so it does not know that one's tokens: a request whose last token is in flight takes part once more, for
+// nothing, and one that is retracted makes the token in flight again.
 type Decoder struct {
 	args     engineargs.Args
 	pageSize int

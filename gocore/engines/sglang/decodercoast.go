@@ -19,8 +19,8 @@ type decoderCoast struct {
 	phases []int // scratch: running requests by how full their last page is
 }
 
-// Coast implements [engine.Coaster]. How full the last page of a request is follows from its length, so the pages that a
-// pass opens are known without a look at requests.
+// Coast implements [engine.Coaster]. How full the last page of a request is follows from its length, so the pages that
+// a pass opens are known without a look at requests.
 func (d *Decoder) Coast(nowMs, untilMs float64) []float64 {
 	c := &d.coast
 	c.endsMs = c.endsMs[:0]
@@ -52,8 +52,8 @@ func (d *Decoder) Coast(nowMs, untilMs float64) []float64 {
 	return c.endsMs
 }
 
-// countPhases counts running requests by the part of a page that their next token finds taken, and returns the length of
-// all of them.
+// countPhases counts running requests by the part of a page that their next token finds taken, and returns the length
+// of all of them.
 func (d *Decoder) countPhases() (context int) {
 	c := &d.coast
 	c.phases = slices.Grow(c.phases[:0], d.pageSize)[:d.pageSize]

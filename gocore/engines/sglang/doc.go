@@ -69,8 +69,8 @@
 // merely decode; TestShortcuts and TestStepwise run every workload with and without it, and with the roll counted anew
 // in every round. Package truth compares the engine with recorded runs of SGLang, and tests/truth with SGLang itself.
 //
-// On prefill and decode workers (engine.Pusher, testdata of package replay), send.go has what a scheduler does besides on a
-// prefill worker, and Decoder is a scheduler of its own: decoderround.go has its rules, in their order.
+// On prefill and decode workers (engine.Pusher, testdata of package replay), send.go has what a scheduler does besides
+// on a prefill worker, and Decoder is a scheduler of its own: decoderround.go has its rules, in their order.
 //
 // Not simulated: speculative decoding. A request that SGLang would refuse, or whose output it
 // would shorten, is rejected (reject.go). Two prompts that differ within their last page differ only where the engine's

@@ -69,8 +69,8 @@ func exceedsPool(args engineargs.Args, req engine.Request) string {
 	return ""
 }
 
-// cannotEverRun says why a decode worker would refuse a request, shorten its output, or never have room for it, or "" if
-// none of these is so.
+// cannotEverRun says why a decode worker would refuse a request, shorten its output, or never have room for it, or ""
+// if none of these is so.
 func (d *Decoder) cannotEverRun(req engine.Request) string {
 	if reason := exceedsPool(d.args, req); reason != "" {
 		return reason

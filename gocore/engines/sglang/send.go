@@ -6,10 +6,10 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// Hand-offs by SGLang's own rules, on a prefill worker (engine.Pusher); Decoder is the other side. A request waits until
-// its decode worker has taken room for its prompt, and until there is an entry for what is sent besides its KV. Then it
-// waits for its turn as on a worker that does both. When its prompt is computed it keeps its row and its pages until its
-// KV has come to the decode worker, which is noticed when a pass ends, and at once by an idle worker:
+// Hand-offs by SGLang's own rules, on a prefill worker (engine.Pusher); Decoder is the other side. A request waits
+// until its decode worker has taken room for its prompt, and until there is an entry for what is sent besides its KV.
+// Then it waits for its turn as on a worker that does both. When its prompt is computed it keeps its row and its pages
+// until its KV has come to the decode worker, which is noticed when a pass ends, and at once by an idle worker:
 //
 //	Add --> paired --room there, an entry--> waiting --> prompt computed --> kept --KV has come--> over
 
