@@ -19,8 +19,9 @@ from test_validate_sources import DETAILS, SERVED, SERVING, table, write
 from dynamo.validate import runner, scores
 from dynamo.validate.main import validate
 from dynamo.validate.mapping import Rules
-from dynamo.validate.measurement import Figures, Measurement
+from dynamo.validate.measurement import ClosedLoop, Figures, Measurement, Replay
 from dynamo.validate.runner import Result
+from dynamo.validate.simulate import Outcome
 
 __all__ = ["fake"]
 
@@ -265,3 +266,33 @@ def test_a_process_that_dies_is_said(fake: Path, cli: Cli, folder: Path) -> None
     assert done.returncode == 1
     assert done.stderr == "error: a process of the validation ended unexpectedly, perhaps for lack of memory\n"
     assert not (folder / "out").exists()
+
+
+def test_means_over_seeds(fake: Path, cli: Cli, folder: Path) -> None:
+    """After the first run, fixed lengths vary by a fiftieth; errors are those of the first run."""
+    rows = [clients(4, isl="1000", osl="100", silicon_tpot_ms="5.0"), clients(2, isl="1000", osl="100")]
+    done = run(cli, silicon(folder, *rows), "--seeds", "5")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nMeans of 5 seeds, from the least to the largest in ms, and measured:\n" in done.stdout
+    assert "\nTTFT: between them are 0 of 2 measurements; the widest:\n" in done.stdout
+    found = json.loads((folder / "accuracy.json").read_text())
+    assert found["settings"]["seeds"] == 5
+    for measured in found["measurements"]:
+        for metric, (low, high) in measured["simulated_range_ms"].items():
+            assert low <= measured["simulated_ms"][metric]["mean"] <= high
+            assert low < high
+    assert run(cli, "table.csv", "--seeds", "5", "-o", "again").returncode == 0
+    assert (folder / "again" / "accuracy.json").read_text() == (folder / "accuracy.json").read_text()
+    assert run(cli, "table.csv").returncode == 0
+    text = (folder / "accuracy.json").read_text()
+    assert "simulated_range_ms" not in text
+    assert json.loads(text)["summary"] == found["summary"]
+    assert "--seeds: got 0, want an integer from 1 to 1000" in refused(run(cli, "table.csv", "--seeds", "0"))
+
+
+@pytest.mark.parametrize(("measured", "inside"), [(99.0, False), (100.0, True), (120.0, True), (121.0, False)])
+def test_what_seeds_hold(measured: float, inside: bool) -> None:
+    replay = Replay(Measurement(id="", source="", file="", ttft=Figures(measured)), {}, ClosedLoop(1, 1, 1, 1), seeds=2)
+    result = Result(replay, Outcome(Figures(110.0), Figures(), ranges={"ttft": (100.0, 120.0)}), None)
+    assert scores.holds(result, "ttft") is inside
+    assert scores.holds(result, "tpot") is None

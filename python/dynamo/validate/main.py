@@ -11,6 +11,8 @@ from dynamo._shell import console
 from dynamo.validate import command, held, mapping, overrides, report, runner, sources
 from dynamo.validate.measurement import Measurement, Refusal, Replay
 
+_MOST_SEEDS = 1000
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``python -m dynamo.validate`` with these arguments (those of the process if None).
@@ -44,8 +46,8 @@ def _validate(options: argparse.Namespace) -> int:
 
 def _held(options: argparse.Namespace) -> int:
     """Says whether a prediction held, without replays: what is measured may have any number of workers."""
-    for name in ("engine", "calibration", "splits"):
-        if getattr(options, name):
+    for name in ("engine", "calibration", "splits", "seeds"):
+        if getattr(options, name) not in (None, False, 1):
             raise console.UsageError(f"--{name}: leave it out: with --predicted nothing is replayed")
     predicted = held.predictions(options.predicted)
     verdict = held.judge(predicted, sources.read(options.sources, options.source_format))
@@ -73,6 +75,7 @@ def validate(
         "scheduler": "engine" if rules.own_scheduler else "dynamo",
         "engine": dict(rules.engine),
         **({"splits": True} if rules.splits else {}),
+        **({"seeds": rules.seeds} if rules.seeds > 1 else {}),
     }
     return report.Validation([r for r in results if not r.refusal], refused, settings)
 
@@ -84,7 +87,9 @@ def _rules(options: argparse.Namespace) -> mapping.Rules:
             raise FileNotFoundError(f"--calibration: {options.calibration!r} is missing; auto takes a shipped profile")
         engine["calibration"] = options.calibration
         overrides.check("--calibration", engine)
-    return mapping.Rules(options.scheduler == "engine", engine, options.splits)
+    if not 1 <= options.seeds <= _MOST_SEEDS:
+        raise console.UsageError(f"--seeds: got {options.seeds}, want an integer from 1 to {_MOST_SEEDS}")
+    return mapping.Rules(options.scheduler == "engine", engine, options.splits, options.seeds)
 
 
 def _check_folder(folder: Path) -> None:
@@ -111,6 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--splits", action="store_true", help="replay measurements of prefill and decode workers, and those only"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run loads that are not recorded N times, lengths varied: between which means they are (default: 1)",
     )
     parser.add_argument(
         "--predicted", metavar="FILE", help="say whether the predictions of an export (its verify.json) held instead"

@@ -42,17 +42,19 @@ class Rules:
         ``planner_profile_data`` takes the place of all that the AIC SDK is asked.
     splits: Measurements of prefill and decode workers, and those only. vLLM's hand-offs are by its own rules; SGLang's,
         which were not compared, by those of Dynamo's mocker, and so are its workers.
+    seeds: How often a load that is not recorded is run; after the first time its lengths are drawn anew, or varied.
     """
 
     own_scheduler: bool = True
     engine: Mapping[str, Any] = field(default_factory=dict)
     splits: bool = False
+    seeds: int = 1
 
 
 def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # immutable
     """The replay of a measurement. Raises Refusal where there is none."""
     if rules.splits:
-        return _split_replay(measurement, rules)
+        return replace(_split_replay(measurement, rules), seeds=rules.seeds)
     if measurement.source in CAMPAIGNS:
         replay = _campaign_replay(measurement, rules)
     else:
@@ -62,7 +64,7 @@ def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # im
     engine |= _scheduler(engine, rules)
     if measurement.version:
         engine.setdefault("engine_version", measurement.version)
-    return replace(replay, engine={**_passes(measurement, engine), **engine}, pool=pool)
+    return replace(replay, engine={**_passes(measurement, engine), **engine}, pool=pool, seeds=rules.seeds)
 
 
 def _campaign_replay(row: Measurement, rules: Rules) -> Replay:

@@ -158,3 +158,5 @@ class Replay:
     # Engine arguments of which the KV pool is estimated, where those in `engine` describe another GPU.
     pool: Mapping[str, Any] | None = None
     split: Split | None = None
+    # How often a load that is not recorded is run: after the first time, its lengths vary.
+    seeds: int = 1

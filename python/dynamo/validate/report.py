@@ -20,6 +20,7 @@ from dynamo.validate.scores import METRICS, Key, Summary
 
 _KEY_WIDTH = 46
 _SHOWN_REASON = 150
+_WIDEST = 5
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def as_text(validation: Validation) -> str:
     for grouping in scores.GROUPINGS if validation.results else ():
         lines += ["", *_table(grouping, scores.grouped(validation.results, grouping))]
     lines += _distributions(validation.results)
+    lines += _ranges(validation.results)
     for title, counted in (("Stands in", stand_ins(validation)), ("Refused", reasons(validation))):
         if counted:
             lines += ["", f"{title}:", *(f"{number:6}  {words}" for words, number in counted)]
@@ -99,6 +101,35 @@ def _distributions(results: Iterable[Result]) -> list[str]:
             ks = f"  KS {distance:.3f}" if distance is not None else ""
             lines.append(f"{result.replay.measurement.id[-60:]:60} {metric.upper()}  {cells}{ks}")
     return ["", "Distributions: signed errors of mean and percentiles in percent, KS distance", *lines] if lines else []
+
+
+def _ranges(results: Sequence[Result]) -> list[str]:
+    """What several seeds came to: whose mean differs most, and how many of the measurements are between them."""
+    drawn = [result for result in results if result.outcome is not None and result.outcome.ranges]
+    if not drawn:
+        return []
+    lines = [f"Means of {drawn[0].replay.seeds} seeds, from the least to the largest in ms, and measured:"]
+    for metric in METRICS:
+        known = [found for result in drawn if (found := scores.holds(result, metric)) is not None]
+        lines.append(f"{metric.upper()}: between them are {sum(known)} of {len(known)} measurements; the widest:")
+        spreads = sorted(drawn, key=lambda result: -_spread(result, metric))
+        lines += [_range(result, metric) for result in spreads[:_WIDEST]]
+    return ["", *lines]
+
+
+def _spread(result: Result, metric: str) -> float:
+    """The largest mean of the seeds over the least."""
+    assert result.outcome is not None
+    low, high = result.outcome.ranges.get(metric, (1.0, 1.0))
+    return high / low if low > 0 else 1.0
+
+
+def _range(result: Result, metric: str) -> str:
+    assert result.outcome is not None
+    low, high = result.outcome.ranges.get(metric, (0.0, 0.0))
+    measured = getattr(result.replay.measurement, metric).mean
+    shown = "-" if measured is None else f"{measured:.1f}"
+    return f"  {result.replay.measurement.id[-60:]:60} {low:10.1f} {high:10.1f}  {shown:>10}"
 
 
 def percentile_errors(result: Result, metric: str) -> dict[str, float]:
@@ -166,10 +197,18 @@ def _row(result: Result) -> dict[str, Any]:
         "static_ms": {m: getattr(result.static, f"{m}_ms") for m in METRICS} if result.static else None,
         "error": scores.errors_of(result),
         "ks_distance": scores.distances_of(result),
+        **_ranges_of(result),
         "stand_ins": list(result.replay.stand_ins),
         "engine_args": dict(result.replay.engine),
         **({} if (split := result.replay.split) is None else {"split": asdict(split)}),
     }
+
+
+def _ranges_of(result: Result) -> dict[str, Any]:
+    """The least and the largest mean of several seeds by metric."""
+    if result.outcome is None or not result.outcome.ranges:
+        return {}
+    return {"simulated_range_ms": {metric: list(ends) for metric, ends in result.outcome.ranges.items()}}
 
 
 _CSV_ABOUT = (

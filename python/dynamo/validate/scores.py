@@ -63,6 +63,15 @@ def distances_of(result: Result) -> dict[str, float | None]:
     }
 
 
+def holds(result: Result, metric: str) -> bool | None:
+    """Whether the mean over requests that was measured is between those of the seeds; None without several seeds."""
+    measured = getattr(result.replay.measurement, metric).mean
+    if result.outcome is None or measured is None or metric not in result.outcome.ranges:
+        return None
+    low, high = result.outcome.ranges[metric]
+    return bool(low <= measured <= high)
+
+
 @dataclass(frozen=True)
 class Summary:
     """The errors of a group of measurements, in percent."""

@@ -7,12 +7,12 @@ import os
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynamo.mocker import MockEngineArgs
 from dynamo.replay import Report, run_synthetic_trace_replay, run_trace_replay
-from dynamo.validate.measurement import ClosedLoop, Figures, OpenLoop, Recorded, Refusal, Replay, Requests
+from dynamo.validate.measurement import ClosedLoop, Figures, Length, OpenLoop, Recorded, Refusal, Replay, Requests
 from dynamo.validate.static import session_of
 
 # One id stands for a whole prompt: prompts of recorded requests share nothing.
@@ -24,29 +24,59 @@ _COLUMNS = {"ttft_ms": "ttft_ms", "tpot_ms": "itl_ms"}
 class Outcome:
     """What a replay came to, in milliseconds.
 
-    Values of single requests are there where single requests were measured, NaN where a request has none.
+    Values of single requests are there where single requests were measured, NaN where a request has none. With several
+    seeds ``ranges`` has the least and the largest mean by metric; all else is of the first one.
     """
 
     ttft: Figures
     tpot: Figures
     ttft_ms: Sequence[float] = ()
     tpot_ms: Sequence[float] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def simulate(replay: Replay) -> Outcome:
     """Runs a replay. Raises Refusal if the engine arguments cannot be simulated, or requests were rejected."""
+    outcome = _simulate(replay, None)
+    load = replay.workload
+    if replay.seeds == 1 or isinstance(load, Recorded):
+        return outcome
+    varied = replace(replay, workload=replace(load, isl=_about(load.isl), osl=_about(load.osl)))
+    others = [_simulate(varied, seed) for seed in range(1, replay.seeds)]
+    return replace(outcome, ranges=_ranges([outcome, *others]))
+
+
+def _about(length: Length) -> Length:
+    """A fixed length varied by a fiftieth: clients whose answers always end together run in lockstep."""
+    if isinstance(length, str) or length < 2:
+        return length
+    least = length - max(1, length // 50)
+    return f"uniform({least},{2 * length - least})"
+
+
+def _ranges(outcomes: Sequence[Outcome]) -> dict[str, tuple[float, float]]:
+    """The least and the largest mean by metric."""
+    found = {}
+    for metric in ("ttft", "tpot"):
+        means = [mean for outcome in outcomes if (mean := getattr(outcome, metric).mean) is not None]
+        if means:
+            found[metric] = (min(means), max(means))
+    return found
+
+
+def _simulate(replay: Replay, seed: int | None) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            report = _run(replay, MockEngineArgs(**engine_args(replay)))
+            report = _run(replay, MockEngineArgs(**engine_args(replay)), seed)
     except (ValueError, TypeError, RuntimeError) as error:
         raise Refusal(" ".join(str(error).split()).removeprefix("extra_engine_args: ")) from error
     if rejected := report["rejected_requests"]:
         raise Refusal(f"{rejected} of {report['num_requests']} requests do not fit into the simulated engine")
-    single: dict[str, Sequence[float]] = {}
+    outcome = Outcome(_figures(report, "ttft_ms"), _figures(report, "tpot_ms"))
     if isinstance(replay.workload, Recorded):
-        single = {name: report.requests[column].tolist() for name, column in _COLUMNS.items()}
-    return Outcome(_figures(report, "ttft_ms"), _figures(report, "tpot_ms"), **single)
+        return replace(outcome, **{name: report.requests[column].tolist() for name, column in _COLUMNS.items()})
+    return outcome
 
 
 def engine_args(replay: Replay) -> dict[str, Any]:
@@ -61,11 +91,11 @@ def engine_args(replay: Replay) -> dict[str, Any]:
     return {**replay.engine, "num_gpu_blocks": ranks * session.pool_blocks}
 
 
-def _run(replay: Replay, engine: MockEngineArgs) -> Report:
+def _run(replay: Replay, engine: MockEngineArgs, seed: int | None) -> Report:
     load = replay.workload
     if isinstance(load, Recorded):
         return _run_recorded(load, engine)
-    common: dict[str, Any] = {"rows": False}
+    common: dict[str, Any] = {"rows": False, "seed": seed}
     if (split := replay.split) is None:
         common |= {"extra_engine_args": engine, "num_workers": 1}
     else:
