@@ -148,7 +148,7 @@ func TestRecordedRanks(t *testing.T) {
 	for _, file := range []struct {
 		name, scheduler string
 		want            int
-	}{{"ranks", "vllm-0.28", 50}, {"ranks-host", "vllm-0.33", 40}, {"sglang-ranks", "sglang-0.5", 40}} {
+	}{{"ranks", "vllm-0.28", 50}, {"ranks-host", "vllm-0.33", 40}, {"sglang-ranks", "sglang-0.5", 41}} {
 		cases := 0
 		readCases(t, "../../tests/truth/"+file.name+".jsonl.gz", func(c *Case) {
 			cases++

@@ -21,6 +21,9 @@ func (s *Scheduler) compose() *batch {
 	}
 	if c := s.chunked; c != nil {
 		s.pool.Share(&c.lease, c.computed, c.promptTokens)
+		if s.receiver.prefill { // it leaves the batch before, which does not join whole
+			s.full = false
+		}
 	}
 	s.mergePrefilled()
 	if s.pool.Windowed() {
