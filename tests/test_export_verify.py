@@ -193,6 +193,7 @@ def test_lost_requests_do_not_hold() -> None:
         (["--predicted", "empty.json"], "want verify.json that python -m dynamo.sweep export wrote"),
         (["--predicted", "good.json"], "MEASURED: no alone.json among 1 results"),
         (["--predicted", "good.json", "--splits"], "--splits: leave it out"),
+        (["--predicted", "good.json", "--seeds", "2"], "--seeds: leave it out"),
     ],
 )
 def test_bad_input(

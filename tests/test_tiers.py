@@ -90,12 +90,14 @@ def test_page_in_a_browser(trace: Path, cli: Cli, folder: Path, browser: Any, wi
     with watched(browser, folder / "again.html") as (open_page, asked):
         shown = open_page((folder / "tiers.html").read_text(), width, colours)
         assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        shown.locator("#curve .curve").wait_for()
         names = shown.locator("#curve svg text").all_text_contents()
         assert shown.locator("#curve .curve").evaluate("line => getComputedStyle(line).stroke") != "none"
         assert {"cache, blocks", "prompt tokens found, %", "knee"} <= set(names)
         shown.locator("#curve svg").hover(position={"x": 150, "y": 100})
-        assert "found: " in shown.locator(".tip").inner_text()
+        shown.locator(".tip", has_text="found: ").wait_for()
         shown.locator("#curve summary").press("Enter")
+        shown.locator("#curve tbody tr").last.wait_for()  # it is filled when it is opened, not at once
         rows = shown.locator("#curve tbody tr").all_inner_texts()
         assert len(rows) == len({size for size, _ in embedded_in(shown.content())["curve"]})
         assert faint(shown) == []

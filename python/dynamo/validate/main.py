@@ -46,8 +46,8 @@ def _validate(options: argparse.Namespace) -> int:
 
 def _held(options: argparse.Namespace) -> int:
     """Says whether a prediction held, without replays: what is measured may have any number of workers."""
-    for name in ("engine", "calibration", "splits", "seeds"):
-        if getattr(options, name) not in (None, False, 1):
+    for name, default in (("engine", None), ("calibration", None), ("splits", False), ("seeds", 1)):
+        if getattr(options, name) != default:
             raise console.UsageError(f"--{name}: leave it out: with --predicted nothing is replayed")
     predicted = held.predictions(options.predicted)
     verdict = held.judge(predicted, sources.read(options.sources, options.source_format))
