@@ -265,10 +265,10 @@ def run_trace_replay(
         seed: Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds
             give equal runs; 0 if not given.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
-        stop_when_late: Stop once more than so many values are over one of these limits:
-            ``"ttft_ms>2000:24,itl_ms>50:900"``; also ``tpot_ms`` and ``e2e_ms``. The report says how many are over
-            each, at the least: ``late_ttft_ms`` and so on count requests that are over. So a run that cannot keep a
-            service level ends early.
+        stop_when_late: Stop once more values than a number are over a limit: ``"ttft_ms>2000:24,itl_ms>50:900"`` ends
+            at the 25th TTFT over 2,000 ms, or the 901st gap over 50 ms; also ``tpot_ms`` and ``e2e_ms``. The report
+            says how many are over each, at the least: ``late_ttft_ms`` and so on count requests that are over. So a run
+            that cannot keep a service level ends early.
         sla_ttft_ms: Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report:
             requests that meet all of them.
         sla_tpot_ms: Bound on the time per output token, the mean gap between a request's tokens, in milliseconds.
