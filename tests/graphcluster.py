@@ -60,6 +60,8 @@ class StandIn:
 
     def kubeconfig(self) -> str:
         path = self.folder / "kubeconfig"
+        if path.exists():  # a process may be reading it
+            return str(path)
         host, port = self._server.server_address[:2]
         cluster = {"name": "c", "cluster": {"server": f"http://{host!s}:{port}"}}
         context = {"name": "c", "context": {"cluster": "c"}}
