@@ -69,7 +69,7 @@ def test_timing_model_that_fails(tmp_path: Path, timing: str) -> None:
 
 
 def test_scheduler_policy(tmp_path: Path) -> None:
-    """Behind a request that runs, others wait; the policy hears of them. One that fails ends the server."""
+    """Requests that wait behind a running one are given to the policy. A policy that fails ends the server."""
     notes = tmp_path / "notes"
     (tmp_path / "policy.py").write_text(POLICY.replace("NOTES", str(notes)))
     policy = ("--scheduler-policy", f"{tmp_path / 'policy.py'}:Highest", "--max-num-seqs", "1")

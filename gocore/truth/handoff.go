@@ -114,7 +114,7 @@ func (c *poolsCase) pools(more func(role engine.Role, side map[string]any)) (pre
 	return parse(engine.Prefill, c.Prefill), parse(engine.Decode, c.Decode), err
 }
 
-// rows replays a case and returns its rows. The shape of each pass is told to add.
+// rows replays a case and returns its rows. It calls add with the shape of each pass.
 func (c *poolsCase) rows(prefill, decode engineargs.Args,
 	add func(role engine.Role, worker int, s engine.Shape)) (*report.Rows, error) {
 	w, err := workload.LoadMooncake(bytes.NewReader(bytes.Join(raw(c.Rows), []byte("\n"))), c.ID, workload.TraceSpec{

@@ -223,7 +223,7 @@ func (d *Decoder) finish(r *handed) {
 	r.over = true
 }
 
-// tell describes a pass to whatever listens.
+// tell reports the shape of a pass, if shapes are wanted.
 func (d *Decoder) tell(b *decode) {
 	if d.shapes == nil {
 		return
