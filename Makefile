@@ -124,6 +124,7 @@ stress: build $(TOOLS) ## Run tests up to 20 times on busy cores; goes on where 
 lint: build $(TOOLS) ## Check formatting, types and common mistakes
 	@unformatted=$$(gofmt -l $(GO_FOLDERS) tools.go); \
 		if [ -n "$$unformatted" ]; then echo "gofmt: run make fmt for" $$unformatted; exit 1; fi
+	$(BIN)/python tests/lines.py $(GO_FOLDERS)
 	go vet $(GO_PACKAGES)
 	go tool staticcheck $(GO_PACKAGES)
 	$(BIN)/ruff check .

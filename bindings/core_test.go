@@ -115,7 +115,8 @@ func TestNoRows(t *testing.T) {
 // TestFewRows: a run that ends at once has a row for each request that has arrived by then, in every column.
 func TestFewRows(t *testing.T) {
 	id := open(t)
-	text, err := Run(id, `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request_count":5,"max_sim_time_ms":0,"num_workers":2}`)
+	text, err := Run(id, `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request_count":5,`+
+		`"max_sim_time_ms":0,"num_workers":2}`)
 	if err != nil || !strings.Contains(text, `"rows":1,`) {
 		t.Fatalf("got %s, %v", text, err)
 	}

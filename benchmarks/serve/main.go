@@ -92,8 +92,9 @@ func (l *load) body(rng *rand.Rand) []byte {
 }
 
 // citySchema is what structured answers conform to.
-const citySchema = `{"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "object", "required": ["name", "people", "tags"],
-	"properties": {"name": {"type": "string"}, "people": {"type": "integer", "minimum": 0}, "tags": {"type": "array", "items": {"enum": ["a", "b"]}}}}}}`
+const citySchema = `{"type": "json_schema", "json_schema": {"name": "city", "schema": {
+	"type": "object", "required": ["name", "people", "tags"], "properties": {"name": {"type": "string"},
+	"people": {"type": "integer", "minimum": 0}, "tags": {"type": "array", "items": {"enum": ["a", "b"]}}}}}}`
 
 // ask makes one request and reads its answer.
 func (l *load) ask(ctx context.Context, rng *rand.Rand, s *seen) error {

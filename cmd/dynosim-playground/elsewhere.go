@@ -8,6 +8,7 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "error: dynosim-playground runs in browsers: make playground builds it with the page around it")
+	fmt.Fprintln(os.Stderr, "error: dynosim-playground runs in browsers: make playground builds it with the page "+
+		"around it")
 	os.Exit(2)
 }

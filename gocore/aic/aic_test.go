@@ -25,7 +25,8 @@ func TestParse(t *testing.T) {
 		{`,"aic_tp_size":null,"aic_gemm_dtype":null}`, small},
 		{`,"aic_tp_size":4,"aic_moe_tp_size":2,"aic_moe_ep_size":2,"aic_attention_dp_size":8}`,
 			with(func(c *Config) { c.TP, c.MoETP, c.MoEEP, c.AttentionDP = 4, 2, 2, 8 })},
-		{`,"aic_backend_version":"0.1","aic_nextn":5,"aic_kv_cache_dtype":"int4","aic_comm_dtype":"NULL","aic_fmha_dtype":" fp8"}`,
+		{`,"aic_backend_version":"0.1","aic_nextn":5,"aic_kv_cache_dtype":"int4","aic_comm_dtype":"NULL",` +
+			`"aic_fmha_dtype":" fp8"}`,
 			with(func(c *Config) {
 				c.Version, c.Drafts, c.Types = "0.1", 5, DataTypes{KVCache: "int4_wo", FMHA: "fp8"}
 			})},
@@ -40,19 +41,20 @@ func TestParse(t *testing.T) {
 		warnings[0] != "aic_nextn_accept_rates has no effect on how long prompts take" {
 		t.Errorf("got %q, %v", warnings, err)
 	}
-	for text, want := range map[string]string{
-		`[]`:                                    "got [], want a JSON object",
-		`{"aic_backend":"vllm"}`:                "aic_system: got nothing, want a string that is not empty",
-		head + `,"aic_tp_size":0}`:              "aic_tp_size: got 0, want an integer >= 1",
-		head + `,"aic_moe_tp_size":0}`:          "aic_moe_tp_size: got 0, want an integer >= 1",
-		head + `,"aic_moe_ep_size":-1}`:         "aic_moe_ep_size: got -1, want an integer from 0 to 2147483647",
-		head + `,"aic_nextn":6}`:                "aic_nextn: got 6, want an integer from 1 to 5",
-		head + `,"aic_nextn_accept_rates":"1"}`: `aic_nextn_accept_rates: got "1", want aic_nextn set as well`,
-		head + `,"aic_nextn":1,"aic_nextn_accept_rates":"0.5,2"}`: `aic_nextn_accept_rates: entry 1: got "2", want a number from 0 to 1`,
-		head + `,"aic_sytem":"x"}`:                                `unknown field "aic_sytem", did you mean "aic_system"?`,
+	for _, test := range []struct{ text, want string }{
+		{`[]`, "got [], want a JSON object"},
+		{`{"aic_backend":"vllm"}`, "aic_system: got nothing, want a string that is not empty"},
+		{head + `,"aic_tp_size":0}`, "aic_tp_size: got 0, want an integer >= 1"},
+		{head + `,"aic_moe_tp_size":0}`, "aic_moe_tp_size: got 0, want an integer >= 1"},
+		{head + `,"aic_moe_ep_size":-1}`, "aic_moe_ep_size: got -1, want an integer from 0 to 2147483647"},
+		{head + `,"aic_nextn":6}`, "aic_nextn: got 6, want an integer from 1 to 5"},
+		{head + `,"aic_nextn_accept_rates":"1"}`, `aic_nextn_accept_rates: got "1", want aic_nextn set as well`},
+		{head + `,"aic_nextn":1,"aic_nextn_accept_rates":"0.5,2"}`,
+			`aic_nextn_accept_rates: entry 1: got "2", want a number from 0 to 1`},
+		{head + `,"aic_sytem":"x"}`, `unknown field "aic_sytem", did you mean "aic_system"?`},
 	} {
-		if _, _, err := Parse(text); err == nil || err.Error() != want {
-			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		if _, _, err := Parse(test.text); err == nil || err.Error() != test.want {
+			t.Errorf("%s:\ngot  %v\nwant %s", test.text, err, test.want)
 		}
 	}
 }
@@ -63,7 +65,8 @@ func TestName(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	c.MoETP, c.MoEEP, c.AttentionDP, c.Drafts, c.Types.KVCache = 1, 4, 2, 3, "fp8"
-	if got, want := c.Name(), "aic: m, h200_sxm, vllm 0.19.0, tp 2, moe tp 1, moe ep 4, attention dp 2, nextn 3, kv cache fp8"; got != want {
+	if got, want := c.Name(), "aic: m, h200_sxm, vllm 0.19.0, tp 2, moe tp 1, moe ep 4, attention dp 2, nextn 3, "+
+		"kv cache fp8"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -88,14 +91,18 @@ func TestOpen(t *testing.T) {
 		wantVersion string
 	}{
 		{Config{Backend: "vllm", System: "s", Model: "m", TP: 1, AttentionDP: 1},
-			`{"open":{"backend":"vllm","system":"s","version":"0.19.0","version_given":false,"model":"m","tp_size":1,"attention_dp_size":1}}`, "0.24.0"},
+			`{"open":{"backend":"vllm","system":"s","version":"0.19.0","version_given":false,"model":"m","tp_size":1,` +
+				`"attention_dp_size":1}}`, "0.24.0"},
 		{Config{Backend: "sglang", System: "s", Model: "m", Version: "9", TP: 2, AttentionDP: 3, MoETP: 4, MoEEP: 5,
 			Drafts: 1,
 			Types:  DataTypes{"a", "b", "c", "d", "e"}},
-			`{"open":{"backend":"sglang","system":"s","version":"9","version_given":true,"model":"m","tp_size":2,"attention_dp_size":3,` +
-				`"moe_tp_size":4,"moe_ep_size":5,"nextn":1,"gemm_dtype":"a","moe_dtype":"b","fmha_dtype":"c","kv_cache_dtype":"d","comm_dtype":"e"}}`, "0.24.0"},
+			`{"open":{"backend":"sglang","system":"s","version":"9","version_given":true,"model":"m","tp_size":2,` +
+				`"attention_dp_size":3,` +
+				`"moe_tp_size":4,"moe_ep_size":5,"nextn":1,"gemm_dtype":"a","moe_dtype":"b","fmha_dtype":"c",` +
+				`"kv_cache_dtype":"d","comm_dtype":"e"}}`, "0.24.0"},
 		{Config{Backend: "other", System: "s", Model: "m", TP: 1, AttentionDP: 1},
-			`{"open":{"backend":"other","system":"s","version":"0.19.0","version_given":false,"model":"m","tp_size":1,"attention_dp_size":1}}`, "0.24.0"},
+			`{"open":{"backend":"other","system":"s","version":"0.19.0","version_given":false,"model":"m","tp_size":1,` +
+				`"attention_dp_size":1}}`, "0.24.0"},
 	} {
 		s := &sdk{answer: `{"session":7,"version":"0.24.0","release":"0.12.0"}`}
 		got, err := s.client().Open(c.config)
@@ -117,7 +124,8 @@ func TestPoolBlocks(t *testing.T) {
 	if blocks != 100 || err != nil {
 		t.Errorf("got %d, %v, want 100", blocks, err)
 	}
-	if want := `{"capacity":{"block_size":32,"max_num_tokens":8192,"memory_fraction_kind":"of_free","memory_fraction_value":0.5,"session":3}}`; s.question != want {
+	if want := `{"capacity":{"block_size":32,"max_num_tokens":8192,"memory_fraction_kind":"of_free",` +
+		`"memory_fraction_value":0.5,"session":3}}`; s.question != want {
 		t.Errorf("asked %s, want %s", s.question, want)
 	}
 	for _, answer := range []string{`{"blocks":0}`, `{"blocks":-5}`, `{"blocks":1e300}`, `{}`,

@@ -3,9 +3,8 @@
 //
 // The SDK lives in Python. A run never calls it: it asks and waits, and the caller of the run answers.
 //
-//	Client.Open       {"open": {backend, system, version, model, sizes, data types}} -> {"session": 1, "version": "0.19.0",
-//	                                                                                     "alias": the SDK's name of the model,
-//	                                                                                     "experts": true, "weights": "fp8_static"}
+//	Client.Open       {"open": {backend, system, version, model, sizes, data types}} -> {"session": 1,
+//	                  "version": "0.19.0", "alias": the SDK's name of the model, "experts": true, "weights": "fp8"}
 //	Client.PoolBlocks {"capacity": {session, block_size, ...}}                       -> {"blocks": 17796}
 //	Client.KVBytes    {"kv_bytes": {session}}                                        -> {"bytes": 131072}
 //	Client.Predict    {"predict": {session, questions: [[kind, batch, tokens, prefix]]}} -> {"ms": [3.86], "errors": {}}

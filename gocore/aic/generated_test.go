@@ -48,8 +48,10 @@ const pageHead = `# GPUs for a router's prefill load model
 
 <!-- Code generated from gocore/aic/config.go by go generate ./gocore/aic. DO NOT EDIT. -->
 
-A KV-aware router with ` + "`router_prefill_load_model` `aic`" + ` asks the AIC SDK how long workers compute a prompt. These are the
-keys of ` + "`aic_perf_config`" + ` and the keywords of the Python class ` + "`AicPerfConfig`" + `; the command line has an option for each,
+A KV-aware router with ` + "`router_prefill_load_model` `aic`" +
+	` asks the AIC SDK how long workers compute a prompt. These are the
+keys of ` + "`aic_perf_config`" + ` and the keywords of the Python class ` + "`AicPerfConfig`" +
+	`; the command line has an option for each,
 such as ` + "`--aic-backend`" + `. The first three are required.
 
 `

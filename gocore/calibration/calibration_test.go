@@ -8,16 +8,21 @@ import (
 )
 
 const example = `{"format": "dynosim-calibration/1", "fit": {"made": "by hand"}, "entries": [
-	{"level": "model", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "h200_sxm", "model": "Qwen3-32B", "precision": "bf16",
+	{"level": "model", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "h200_sxm",
+	"model": "Qwen3-32B", "precision": "bf16",
 	 "measurements": 12, "knobs": {"prefill_scale": 1.5, "step_overhead_us": 100}},
-	{"level": "model", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "h200_sxm", "model": "Qwen3-32B", "precision": "fp8",
+	{"level": "model", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "h200_sxm",
+	"model": "Qwen3-32B", "precision": "fp8",
 	 "measurements": 1, "note": "of an older release", "knobs": {"prefill_scale": 1.25}, "kv_tokens": 100000},
-	{"level": "kin", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "b200_sxm", "model": "Qwen3-32B", "measurements": 13,
+	{"level": "kin", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "b200_sxm",
+	"model": "Qwen3-32B", "measurements": 13,
 	 "pass_time": "fused", "knobs": {"prefill_scale": 1.375}},
 	{"level": "gpu", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "h200_sxm",
 	 "measurements": 40, "knobs": {"decode_scale": 1.125}},
-	{"level": "engine", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "measurements": 90, "knobs": {"decode_scale": 1.0625}},
-	{"level": "model", "engine": "sglang", "timing": "polynomial", "system": "a", "model": "m", "measurements": 3, "knobs": {"request_overhead_us": 70000}}
+	{"level": "engine", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "measurements": 90,
+	"knobs": {"decode_scale": 1.0625}},
+	{"level": "model", "engine": "sglang", "timing": "polynomial", "system": "a", "model": "m", "measurements": 3,
+	"knobs": {"request_overhead_us": 70000}}
 ]}`
 
 func parse(t *testing.T, arguments string) engineargs.Args {
@@ -39,7 +44,8 @@ func TestApply(t *testing.T) {
 	for _, test := range []struct{ in, words string }{
 		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen/Qwen3-32B"}`,
 			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 1.5, step_overhead_us 100"},
-		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "/models/qwen3-32b/", "aic_gemm_dtype": "fp8_block", "step_overhead_us": 0}`,
+		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "/models/qwen3-32b/", "aic_gemm_dtype": "fp8_block", ` +
+			`"step_overhead_us": 0}`,
 			"level model (vllm, Qwen3-32B, h200_sxm, fp8; 1 measurement): prefill_scale 1.25; of an older release"},
 		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen/Qwen3-32B", "step_overhead_us": 0}`,
 			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 1.5"},
@@ -51,7 +57,8 @@ func TestApply(t *testing.T) {
 		{`{` + aic + `"aic_system": "l40s", "aic_model_path": "Qwen/Qwen3-32B-FP8"}`,
 			"level engine (vllm; 90 measurements), as nothing was measured for Qwen3-32B-FP8, l40s, fp8: " +
 				"decode_scale 1.0625"},
-		{`{"calibration": "p.json", "aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "l40s", "aic_model_path": "x"}`,
+		{`{"calibration": "p.json", "aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "l40s", ` +
+			`"aic_model_path": "x"}`,
 			"level engine (vllm; 90 measurements), as nothing was measured for x, l40s: decode_scale 1.0625; fitted " +
 				"with scheduler vllm, not dynamo"},
 		{`{"calibration": "p.json", "engine_type": "sglang"}`,
@@ -86,7 +93,8 @@ func TestFamily(t *testing.T) {
 		"neuralmagic/Llama-3.1-8B-Instruct-FP8":   5,
 		"RedHatAI/Meta-Llama-3.1-70B-FP8-dynamic": 2,
 	} {
-		args := parse(t, `{"aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "b200_sxm", "aic_model_path": "`+model+`"}`)
+		args := parse(t, `{"aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "b200_sxm", "aic_model_path": "`+model+
+			`"}`)
 		if got := profile.Choose(KeyOf(args)); got != want {
 			t.Errorf("%s: got entry %d, want %d", model, got, want)
 		}
@@ -113,7 +121,8 @@ func TestFamily(t *testing.T) {
 // TestKnobs: knobs of the arguments stay, others are set, and so is a pool that the arguments leave open.
 func TestKnobs(t *testing.T) {
 	profile, _ := Parse([]byte(example))
-	in := `{"calibration": "p.json", "aic_backend": "vllm", "aic_model_path": "Qwen3-32B", "aic_gemm_dtype": "fp8", "decode_scale": 0.5, "block_size": 16}`
+	in := `{"calibration": "p.json", "aic_backend": "vllm", "aic_model_path": "Qwen3-32B", "aic_gemm_dtype": "fp8", ` +
+		`"decode_scale": 0.5, "block_size": 16}`
 	args, _, err := profile.Apply(parse(t, in))
 	want := engineargs.Knobs{PrefillScale: 1.25, DecodeScale: 0.5, KVPoolScale: 1}
 	if err != nil || args.Knobs != want || args.NumGPUBlocks != 6250 {
@@ -133,13 +142,15 @@ func TestFactors(t *testing.T) {
 		` + common + `"version": "0.19.0", "measurements": 20, "knobs": {"prefill_scale": 0.5, "decode_scale": 2}},
 		` + common + `"version": "0.19.0", "model": "Qwen3-32B", "measurements": 7, "knobs": {"prefill_scale": 1.111}},
 		` + common + `"version": "0.20.0", "measurements": 1, "knobs": {"prefill_scale": 100}},
-		` + common + `"model": "Qwen3-32B", "tp": 4, "measurements": 5, "knobs": {"step_overhead_us": 3, "kv_pool_scale": 7}}]}`))
+		` + common + `"model": "Qwen3-32B", "tp": 4, "measurements": 5, "knobs": {"step_overhead_us": 3, ` +
+		`"kv_pool_scale": 7}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const aic = `{"calibration": "p.json", "scheduler": "vllm", "aic_backend": "vllm", "num_gpu_blocks": 500, `
 	for _, test := range []struct{ in, words string }{
-		{aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen3-32B", "engine_version": "v0.19.0-cu130", "aic_tp_size": 4}`,
+		{aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen3-32B", "engine_version": "v0.19.0-cu130", ` +
+			`"aic_tp_size": 4}`,
 			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 0.8333, step_overhead_us " +
 				"300; times those of " +
 				"version 0.19.0 (20 measurements) and Qwen3-32B, version 0.19.0 (7 measurements) and Qwen3-32B, TP 4 " +
@@ -204,7 +215,8 @@ func TestRefused(t *testing.T) {
 // TestHeldOutError: the error that a fit has found of runs that it had not seen is that of its entry.
 func TestHeldOutError(t *testing.T) {
 	entry := func(members string) string {
-		return `{"format": "dynosim-calibration/1", "entries": [{"engine": "vllm", "timing": "aic", "level": "model", "scheduler": "vllm"` + members + `}]}`
+		return `{"format": "dynosim-calibration/1", "entries": [{"engine": "vllm", "timing": "aic", "level": "model", ` +
+			`"scheduler": "vllm"` + members + `}]}`
 	}
 	profile, err := Parse([]byte(entry(`, "held_out_error": {"ttft": 0.03, "tpot": 0.011, "measurements": 6}`)))
 	if want := (Error{0.03, 0.011, 6, "vllm"}); err != nil || profile.Entries[0].Error == nil ||

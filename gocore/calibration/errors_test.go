@@ -54,7 +54,8 @@ func TestExpect(t *testing.T) {
 			&Expected{Range{0.87, 1.2}, Range{0.97, 1.11}, "model", 33}},
 		{`"scheduler": "vllm", "aic_system": "h200_sxm", "aic_model_path": "x/Unknown-7B"`, false,
 			&Expected{Range{0.83, 2.29}, Range{0.75, 1.52}, "gpu", 204}},
-		{`"scheduler": "sglang", "engine_type": "sglang", "aic_backend": "sglang", "aic_system": "l40s", "aic_model_path": "x/Unknown-7B"`, true,
+		{`"scheduler": "sglang", "engine_type": "sglang", "aic_backend": "sglang", "aic_system": "l40s", ` +
+			`"aic_model_path": "x/Unknown-7B"`, true,
 			&Expected{Range{0.66, 2.79}, Range{0.79, 1.37}, "engine", 368}},
 		// by the rules of Dynamo's mocker
 		{`"aic_system": "h200_sxm", "aic_model_path": "openai/gpt-oss-120b"`, true, nil},

@@ -4,8 +4,8 @@ package engine
 // A prefill worker keeps the KV of a finished request until a decode worker has read it. A decode worker takes requests
 // whose prompts are computed elsewhere (Request.Pull), and asks for their KV when it composes a pass:
 //
-//	prefill worker   Add --passes--> in Pass.Held: KV kept --Transferred--> in Pass.Released or Pass.ReleasedAtStart
-//	decode worker    Add --a pass--> in Pass.Loads: loading --Transferred--> waiting --admit--> running --last token--> gone
+//	prefill worker  Add --passes--> in Pass.Held: KV kept --Transferred--> in Pass.Released or Pass.ReleasedAtStart
+//	decode worker   Add --a pass--> in Pass.Loads: loading --Transferred--> waiting --admit--> running --the last--> gone
 //
 // The end of a transfer is noticed when a pass starts, and takes effect when that pass ends. A pass without anything to
 // do takes no time, so an idle worker applies it at once.

@@ -120,7 +120,8 @@ func checkZeros(o *strictjson.Object) error {
 		return nil
 	}
 	if o.Given("block_size") && o.Int("block_size") == 0 {
-		return mismatch(o, "block_size", "an integer >= 1 with scheduler "+o.Text("scheduler")+", or it left out for that of the engine")
+		return mismatch(o, "block_size", "an integer >= 1 with scheduler "+o.Text("scheduler")+
+			", or it left out for that of the engine")
 	}
 	for _, ratio := range []string{"speedup_ratio", "decode_speedup_ratio"} {
 		if named(o).rules == VLLMOwn && o.Given(ratio) && o.Float(ratio) == 0 {

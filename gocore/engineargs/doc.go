@@ -13,8 +13,8 @@
 //	liveOnly  applied on live workers; without effect offline: one warning line names all such fields
 //	startUp   applied on live workers and in runs with a planner; without effect otherwise
 //	plannedOnly  applied in runs with a planner; without effect otherwise
-//	offload   without effect offline, refused on live workers; but num_g2_blocks and its bandwidths are applied with an engine's own
-//	          scheduler, which refuses the others
+//	offload   without effect offline, refused on live workers; but num_g2_blocks and its bandwidths are applied with an
+//	          engine's own scheduler, which refuses the others
 //	hostBlocks applied with an engine's own scheduler; refused otherwise
 //	silent    accepted and ignored, as in the reference
 //

@@ -94,8 +94,8 @@ var table = []field{
 		"Bytes of a token's KV, for transfers from prefill to decode workers, and for host memory in GB; with AIC, "+
 			"None takes those of the model.").on(engine.Prefill),
 	row("kv_transfer_bandwidth", strictjson.Number{}, nil,
-		"GB/s between prefill and decode workers; 0 makes transfers take no time, and so does None, but for 64 with AIC or a "+
-			"scheduler of the engine's own.").on(engine.Prefill),
+		"GB/s between prefill and decode workers; 0 makes transfers take no time, and so does None, but for 64 with "+
+			"AIC or a scheduler of the engine's own.").on(engine.Prefill),
 	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt",
 		"``\"full_prompt\"``, or ``\"destination_missing\"`` to move only what the decode worker has not cached.").
 		on(engine.Prefill).inAnyCase(),
@@ -103,7 +103,8 @@ var table = []field{
 		"Milliseconds in which a KV block moves from a prefill to a decode worker, instead of bytes and bandwidth.").
 		on(engine.Prefill).only(VLLM, SGLang).by(VLLMOwn, SGLangOwn).byKeyword(),
 	row("kv_transfer_lanes", word("pair", unlimitedLanes), "pair",
-		"``\"pair\"`` for one transfer at a time between a prefill and a decode worker, or ``\"unlimited\"`` for all at once.").
+		"``\"pair\"`` for one transfer at a time between a prefill and a decode worker, or ``\"unlimited\"`` "+
+			"for all at once.").
 		on(engine.Prefill).only(VLLM, SGLang).by(VLLMOwn, SGLangOwn).byKeyword(),
 	row("reasoning", strictjson.Nested{Fields: fieldsOf(reasoningTable)}, nil,
 		"How a live engine thinks: a ReasoningConfig or a dict of its fields.").as(liveOnly),
@@ -199,8 +200,8 @@ var table = []field{
 			"of ``num_gpu_blocks``. None is one group of full attention.").by(VLLMOwn, SGLangOwn).byKeyword(),
 	row("prefix_cache_retention_interval", atLeast(0), nil,
 		"Which blocks of windows and linear states are kept for later prompts: those at the ends of prompts (0, the "+
-			"default from vLLM 0.33 "+
-			"on), besides those at each multiple of this number of tokens, or all (null in JSON, the default of 0.28).").only(VLLM).by(VLLMOwn).byKeyword(),
+			"default from vLLM 0.33 on), besides those at each multiple of this number of tokens, or all (null in JSON, "+
+			"the default of 0.28).").only(VLLM).by(VLLMOwn).byKeyword(),
 	row("model", strictjson.Text{NonEmpty: true}, nil,
 		"A model that ``python -m dynamo.replay models`` lists, served by vLLM or SGLang: scheduler, KV cache "+
 			"groups, block size, num_gpu_blocks, "+

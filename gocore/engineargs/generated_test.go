@@ -176,8 +176,10 @@ const pageHead = `# Engine arguments
 
 <!-- Code generated from gocore/engineargs/fields.go and nested.go by go generate ./gocore/engineargs. DO NOT EDIT. -->
 
-They are the keys of ` + "`--extra-engine-args`, `--prefill-engine-args` and `--decode-engine-args`" + ` (a JSON object, or ` + "`@FILE`" + ` with JSON
-or YAML), and the keywords of the Python class ` + "`MockEngineArgs`" + `, which takes None for JSON's null. Every field has a default,
+They are the keys of ` + "`--extra-engine-args`, `--prefill-engine-args` and `--decode-engine-args`" +
+	` (a JSON object, or ` + "`@FILE`" + ` with JSON
+or YAML), and the keywords of the Python class ` + "`MockEngineArgs`" +
+	`, which takes None for JSON's null. Every field has a default,
 and a field that says nothing in the column "works with" has an effect everywhere: with each engine, on every worker,
 offline and live. Where a field has no effect, a warning names it.
 

@@ -177,7 +177,8 @@ func checkWindowPool(o *strictjson.Object) error {
 		if got := list[i].Text("type"); got != kind {
 			return &strictjson.FieldError{
 				Field: fmt.Sprintf("%s[%d].type", name, i), Got: got,
-				Want: fmt.Sprintf("%s: with scheduler %s one of full attention and one with a sliding window are simulated", kind, scheduler),
+				Want: fmt.Sprintf("%s: with scheduler %s one of full attention and one with a sliding window are simulated",
+					kind, scheduler),
 			}
 		}
 		for _, m := range [][2]string{{"window", "the tokens that the window sees"},

@@ -21,10 +21,12 @@ func TestHostWords(t *testing.T) {
 			2, 131072},
 		{`{` + vllm + `, "num_host_blocks": 7, "host_link": "nvlink-c2c"}`, 7, 2.097152 / 450, 2.097152 / 450, 1,
 			131072},
-		{`{` + vllm + `, "num_host_blocks": 7, "aic_tp_size": 2, "host_link": "nvlink-c2c", "host_offload_d2h_bandwidth_gbps": 2.097152}`,
+		{`{` + vllm + `, "num_host_blocks": 7, "aic_tp_size": 2, "host_link": "nvlink-c2c", ` +
+			`"host_offload_d2h_bandwidth_gbps": 2.097152}`,
 			7, 2.097152 / 900, 1, 1, 131072},
 		{`{` + vllm + `, "num_g2_blocks": 9, "bandwidth_g1_to_g2_gbps": 2.097152}`, 9, 2.097152 / 14, 1, 1, 131072},
-		{`{"engine_type": "sglang", "scheduler": "sglang", "num_host_blocks": 7, "host_cache": {"write_policy": "write_back"}}`, 7, 0, 0, 1, 0},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "num_host_blocks": 7, ` +
+			`"host_cache": {"write_policy": "write_back"}}`, 7, 0, 0, 1, 0},
 		{`{"scheduler": "vllm", "num_g2_blocks": 0, "num_g3_blocks": 0, "offload_batch_size": 0}`, 0, 0, 0, 0, 0},
 	}
 	for _, test := range tests {
@@ -48,7 +50,8 @@ func near(got, want float64) bool { return got-want < 1e-12 && want-got < 1e-12 
 
 // TestHostUnsized checks that a tier in bytes has no number of blocks until the bytes of a token are known.
 func TestHostUnsized(t *testing.T) {
-	args, _, err := Parse(`{"scheduler": "vllm", "block_size": 16, "aic_backend": "vllm", "aic_system": "h100_sxm", "aic_model_path": "x",
+	args, _, err := Parse(`{"scheduler": "vllm", "block_size": 16, "aic_backend": "vllm", "aic_system": "h100_sxm",
+		"aic_model_path": "x",
 		"aic_tp_size": 1, "host_cache_gb": 1, "host_link": "pcie5"}`)
 	if err != nil || !args.HostCache.Unsized() || !args.HostCache.Asked() {
 		t.Fatalf("got %+v, %v", args.HostCache, err)
@@ -60,21 +63,29 @@ func TestHostUnsized(t *testing.T) {
 
 func TestHostWordsRefused(t *testing.T) {
 	const vllm = `"scheduler": "vllm", "kv_bytes_per_token": 131072`
-	for text, want := range map[string]string{
-		`{"scheduler": "vllm", "host_cache_gb": 1}`:                                                          "kv_bytes_per_token: got nothing, want the bytes of a token's KV",
-		`{"scheduler": "vllm", "num_host_blocks": 1, "host_link": "pcie4"}`:                                  "kv_bytes_per_token: got nothing",
-		`{"scheduler": "vllm", "num_host_blocks": 1, "host_cache": {"num_blocks": 2}}`:                       "num_host_blocks: got 1, want it left out, as host_cache.num_blocks",
-		`{` + vllm + `, "num_host_blocks": 1, "host_cache_gb": 2}`:                                           "host_cache_gb: got 2, want it left out, as num_host_blocks",
-		`{"scheduler": "vllm", "host_link": "pcie4"}`:                                                        `host_link: got "pcie4", want num_host_blocks or host_cache_gb with it`,
-		`{` + vllm + `, "host_cache_gb": 1e-9}`:                                                              "host_cache_gb: got 1e-09, want 0.008388608 to",
-		`{` + vllm + `, "num_host_blocks": 1, "host_offload_h2d_bandwidth_gbps": 1e-300}`:                    "host_offload_h2d_bandwidth_gbps: got 1e-300, want at least",
-		`{` + vllm + `, "num_g2_blocks": 5, "num_g3_blocks": 5}`:                                             "num_g3_blocks: 5 is not built yet (tiers below host memory",
-		`{` + vllm + `, "num_g2_blocks": 5, "offload_batch_size": 4}`:                                        "offload_batch_size: 4 is not built yet (tiers below host memory, and copies in batches)",
-		`{` + vllm + `, "num_host_blocks": 5, "host_cache": {"blocks_per_chunk": 6}, "dp_size": 1}`:          "host_cache.blocks_per_chunk: got 6, want at most",
-		`{` + vllm + `, "num_host_blocks": 5, "host_link": "pcie5", "host_cache": {"load_ms_per_block": 6}}`: "host_cache.load_ms_per_block: got 6, want it left out",
+	for _, test := range []struct{ text, want string }{
+		{`{"scheduler": "vllm", "host_cache_gb": 1}`, "kv_bytes_per_token: got nothing, want the bytes of a token's KV"},
+		{`{"scheduler": "vllm", "num_host_blocks": 1, "host_link": "pcie4"}`, "kv_bytes_per_token: got nothing"},
+		{`{"scheduler": "vllm", "num_host_blocks": 1, "host_cache": {"num_blocks": 2}}`,
+			"num_host_blocks: got 1, want it left out, as host_cache.num_blocks"},
+		{`{` + vllm + `, "num_host_blocks": 1, "host_cache_gb": 2}`,
+			"host_cache_gb: got 2, want it left out, as num_host_blocks"},
+		{`{"scheduler": "vllm", "host_link": "pcie4"}`,
+			`host_link: got "pcie4", want num_host_blocks or host_cache_gb with it`},
+		{`{` + vllm + `, "host_cache_gb": 1e-9}`, "host_cache_gb: got 1e-09, want 0.008388608 to"},
+		{`{` + vllm + `, "num_host_blocks": 1, "host_offload_h2d_bandwidth_gbps": 1e-300}`,
+			"host_offload_h2d_bandwidth_gbps: got 1e-300, want at least"},
+		{`{` + vllm + `, "num_g2_blocks": 5, "num_g3_blocks": 5}`,
+			"num_g3_blocks: 5 is not built yet (tiers below host memory"},
+		{`{` + vllm + `, "num_g2_blocks": 5, "offload_batch_size": 4}`,
+			"offload_batch_size: 4 is not built yet (tiers below host memory, and copies in batches)"},
+		{`{` + vllm + `, "num_host_blocks": 5, "host_cache": {"blocks_per_chunk": 6}, "dp_size": 1}`,
+			"host_cache.blocks_per_chunk: got 6, want at most"},
+		{`{` + vllm + `, "num_host_blocks": 5, "host_link": "pcie5", "host_cache": {"load_ms_per_block": 6}}`,
+			"host_cache.load_ms_per_block: got 6, want it left out"},
 	} {
-		if _, _, err := Parse(text); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
+		if _, _, err := Parse(test.text); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
 		}
 	}
 	args, _, err := ParseLive(`{` + vllm + `, "num_g2_blocks": 5, "bandwidth_g2_to_g1_gbps": 100}`)

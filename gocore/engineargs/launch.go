@@ -12,7 +12,8 @@ import (
 
 // Dynamo 1.6 writes engine arguments in nested form:
 //
-//	{"engine": {"backend": "vllm", "block_size": 16, "timing_model": {"type": "polynomial"}}, "dp_size": 1, "dynamo": {"bootstrap_port": 1}}
+//	{"engine": {"backend": "vllm", "block_size": 16, "timing_model": {"type": "polynomial"}},
+//	 "dp_size": 1, "dynamo": {"bootstrap_port": 1}}
 //
 // Flat turns it into the flat object that all else here knows. Fields of the flat form may stand beside "engine", for
 // what only this program has.

@@ -12,9 +12,11 @@ func TestNestedForm(t *testing.T) {
 		{`{"engine": {}}`, `{}`},
 		{`{"engine": {"backend": "sglang", "num_gpu_blocks": 900, "sglang": {"clip_max_new_tokens": 9}}}`,
 			`{"engine_type": "sglang", "num_gpu_blocks": 900, "sglang": {"clip_max_new_tokens": 9}}`},
-		{`{"engine": {"block_size": 16, "max_model_len": 512, "kv_transfer_bytes_per_token": 7, "worker_type": "prefill"}, "tensor_parallel_size": 4}`,
+		{`{"engine": {"block_size": 16, "max_model_len": 512, "kv_transfer_bytes_per_token": 7, ` +
+			`"worker_type": "prefill"}, "tensor_parallel_size": 4}`,
 			`{"block_size": 16, "max_model_len": 512, "kv_bytes_per_token": 7, "worker_type": "prefill", "aic_tp_size": 4}`},
-		{`{"engine": {"emit_kv_events": true, "prefill_schedule_interval": 1, "prefill_decode_interval": 0, "native_host_offload": null}, "scheduler": "vllm"}`,
+		{`{"engine": {"emit_kv_events": true, "prefill_schedule_interval": 1, "prefill_decode_interval": 0, ` +
+			`"native_host_offload": null}, "scheduler": "vllm"}`,
 			`{"scheduler": "vllm"}`},
 		{`{"dynamo": {"router_queue_policy": "wspt"}, "dp_size": 1}`, `{"router_queue_policy": "wspt"}`},
 		{`{"engine": {"timing_model": {"type": "fixed", "prefill_ms": 10, "decode_ms": 2}}}`,
@@ -31,15 +33,21 @@ func TestNestedForm(t *testing.T) {
 
 // TestNormalizedForm: what Dynamo 1.6.1 makes of {} is what it was.
 func TestNormalizedForm(t *testing.T) {
-	const text = `{"engine": {"backend": "vllm", "num_gpu_blocks": 16384, "block_size": 64, "max_model_len": null, "max_num_seqs": 256,
-		"max_num_batched_tokens": 8192, "prefill_schedule_interval": 1, "prefill_decode_interval": 0, "enable_prefix_caching": true,
-		"enable_chunked_prefill": true, "speedup_ratio": 1.0, "decode_speedup_ratio": 1.0, "aic_nextn": null, "aic_nextn_accept_rates": null,
-		"aic_mtp_seed": 42, "worker_type": "aggregated", "preemption_mode": "lifo", "emit_kv_events": false, "emit_kv_token_ids": false,
+	const text = `{"engine": {"backend": "vllm", "num_gpu_blocks": 16384, "block_size": 64, "max_model_len": null,
+		"max_num_seqs": 256,
+		"max_num_batched_tokens": 8192, "prefill_schedule_interval": 1, "prefill_decode_interval": 0,
+		"enable_prefix_caching": true,
+		"enable_chunked_prefill": true, "speedup_ratio": 1.0, "decode_speedup_ratio": 1.0, "aic_nextn": null,
+		"aic_nextn_accept_rates": null,
+		"aic_mtp_seed": 42, "worker_type": "aggregated", "preemption_mode": "lifo", "emit_kv_events": false,
+		"emit_kv_token_ids": false,
 		"kv_transfer_bytes_per_token": null, "kv_transfer_bandwidth": null, "kv_transfer_timing_mode": "full_prompt",
 		"timing_model": {"type": "polynomial"}}, "dp_size": 1, "tensor_parallel_size": 1, "startup_time": null,
-		"num_gpu_blocks_is_explicit": false, "gpu_memory_utilization": null, "mem_fraction_static": null, "free_gpu_memory_fraction": null,
+		"num_gpu_blocks_is_explicit": false, "gpu_memory_utilization": null, "mem_fraction_static": null,
+		"free_gpu_memory_fraction": null,
 		"cuda_graph_reserved_bytes": null, "dynamo": {"enable_local_indexer": false, "bootstrap_port": null,
-		"handoff_session_timeout_ms": 300000, "reasoning": null, "response_replay_trace_path": null, "zmq_kv_events_port": null,
+		"handoff_session_timeout_ms": 300000, "reasoning": null, "response_replay_trace_path": null,
+		"zmq_kv_events_port": null,
 		"zmq_replay_port": null, "router_queue_policy": null}}`
 	args, warnings, err := Parse(text)
 	if err != nil || len(warnings) > 0 || !reflect.DeepEqual(args, Default()) {

@@ -87,7 +87,8 @@ func checkModel(o *strictjson.Object) error {
 	case engineType(o) == SGLang:
 		return nil
 	case engineType(o) != VLLM:
-		return mismatch(o, field, fmt.Sprintf("it left out with engine_type %s: KV caches are laid out as vLLM and SGLang do", engineType(o)))
+		return mismatch(o, field, fmt.Sprintf(
+			"it left out with engine_type %s: KV caches are laid out as vLLM and SGLang do", engineType(o)))
 	case o.Given("scheduler") && named(o).rules != VLLMOwn:
 		return mismatch(o, "scheduler", "vllm, vllm-0.33, vllm-0.28, or it left out with "+field)
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-const llama = `{"model_type": "llama", "num_hidden_layers": 32, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 8192}`
+const llama = `{"model_type": "llama", "num_hidden_layers": 32, "num_key_value_heads": 8, "head_dim": 128, ` +
+	`"max_position_embeddings": 8192}`
 
 func TestModels(t *testing.T) {
 	for _, c := range []struct {
@@ -17,7 +18,8 @@ func TestModels(t *testing.T) {
 		{`{"model": "google/gemma-3-27b-it", "aic_tp_size": 2, "num_gpu_blocks": 9000}`, 6, 1024, 16, 9000, 131072, 2},
 		{`{"model": "qwen3-next-80b-a3b", "kv_cache_memory_bytes": 21474836480, "max_model_len": 32768}`, 3, 0, 544,
 			1605, 32768, 1},
-		{`{"model": "llama-3.1-8b", "block_size": 32, "gpu_memory_gib": 24, "gpu_memory_utilization": 0.95, "max_model_len": 20000}`, 0, 0, 32, 1483, 20000, 1},
+		{`{"model": "llama-3.1-8b", "block_size": 32, "gpu_memory_gib": 24, "gpu_memory_utilization": 0.95, ` +
+			`"max_model_len": 20000}`, 0, 0, 32, 1483, 20000, 1},
 		// two GPUs, as 131.4 GiB do not leave enough of one
 		{`{"model": "llama-3.3-70b", "aic_system": "h200_sxm"}`, 0, 0, 16, 23804, 131072, 2},
 		{`{"model_config": "llama.json", "kv_cache_memory_bytes": 2147483648, "kv_cache_dtype": "fp8"}`, 0, 0, 16, 2047,
@@ -54,34 +56,40 @@ func TestModels(t *testing.T) {
 }
 
 func TestModelErrors(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"model": "gpt-oss-121b"}`:                                                           "model: got \"gpt-oss-121b\", want a name that",
-		`{"model": "gpt-oss-20b", "model_config": "a"}`:                                       "model_config: got \"a\", want it left out, or model",
-		`{"model": "gpt-oss-20b", "kv_cache_groups": [{"type": "full"}]}`:                     "kv_cache_groups: got groups beside model",
-		`{"model": "gpt-oss-20b", "engine_type": "trtllm"}`:                                   "want it left out with engine_type trtllm",
-		`{"model": "qwen3-next-80b-a3b-instruct", "engine_type": "sglang"}`:                   "has linear attention, whose states are not simulated with SGLang",
-		`{"model": "gpt-oss-20b", "engine_type": "sglang", "scheduler": "dynamo"}`:            "scheduler: got \"dynamo\", want sglang",
-		`{"model": "gpt-oss-20b", "engine_type": "sglang", "kv_cache_memory_bytes": 1000000}`: "max_model_len: got 131072, and 22 tokens fit",
-		`{"model": "gpt-oss-20b", "scheduler": "dynamo"}`:                                     "scheduler: got \"dynamo\"",
-		`{"model": "gpt-oss-20b", "aic_tp_size": 1, "gpu_memory_gib": 16}`:                    "max_model_len: got 131072, for which 9225 blocks",
-		`{"model": "gpt-oss-20b", "aic_system": "tpu"}`:                                       "gpu_memory_gib: got nothing, want the memory of a GPU with aic_system",
-		`{"model_config": "none"}`:                                                            "model_config: none: file does not exist",
-		`{"gpu_memory_gib": 80}`:                                                              "gpu_memory_gib: got 80, want it left out without model",
-		`{"model": "gpt-oss-20b", "kv_cache_memory_bytes": 0}`:                                "kv_cache_memory_bytes: got 0",
+	for _, test := range []struct{ text, want string }{
+		{`{"model": "gpt-oss-121b"}`, "model: got \"gpt-oss-121b\", want a name that"},
+		{`{"model": "gpt-oss-20b", "model_config": "a"}`, "model_config: got \"a\", want it left out, or model"},
+		{`{"model": "gpt-oss-20b", "kv_cache_groups": [{"type": "full"}]}`, "kv_cache_groups: got groups beside model"},
+		{`{"model": "gpt-oss-20b", "engine_type": "trtllm"}`, "want it left out with engine_type trtllm"},
+		{`{"model": "qwen3-next-80b-a3b-instruct", "engine_type": "sglang"}`,
+			"has linear attention, whose states are not simulated with SGLang"},
+		{`{"model": "gpt-oss-20b", "engine_type": "sglang", "scheduler": "dynamo"}`,
+			"scheduler: got \"dynamo\", want sglang"},
+		{`{"model": "gpt-oss-20b", "engine_type": "sglang", "kv_cache_memory_bytes": 1000000}`,
+			"max_model_len: got 131072, and 22 tokens fit"},
+		{`{"model": "gpt-oss-20b", "scheduler": "dynamo"}`, "scheduler: got \"dynamo\""},
+		{`{"model": "gpt-oss-20b", "aic_tp_size": 1, "gpu_memory_gib": 16}`,
+			"max_model_len: got 131072, for which 9225 blocks"},
+		{`{"model": "gpt-oss-20b", "aic_system": "tpu"}`,
+			"gpu_memory_gib: got nothing, want the memory of a GPU with aic_system"},
+		{`{"model_config": "none"}`, "model_config: none: file does not exist"},
+		{`{"gpu_memory_gib": 80}`, "gpu_memory_gib: got 80, want it left out without model"},
+		{`{"model": "gpt-oss-20b", "kv_cache_memory_bytes": 0}`, "kv_cache_memory_bytes: got 0"},
 	} {
-		full, err := Expand(text, func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+		full, err := Expand(test.text, func(string) ([]byte, error) { return nil, fs.ErrNotExist })
 		if err == nil {
 			_, _, err = Parse(full)
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
 		}
 	}
 	if _, _, err := Parse(`{"model_config": "config.json"}`); err == nil ||
 		!strings.Contains(err.Error(), "only replays read it") {
 		t.Errorf("got %v", err)
 	}
-	if _, warnings, err := Parse(`{"model": "gpt-oss-20b", "kv_cache_memory_bytes": 20000000000, "gpu_memory_utilization": 0.5, "gpu_memory_gib": 80}`); err != nil ||
+	if _, warnings, err := Parse(`{"model": "gpt-oss-20b", "kv_cache_memory_bytes": 20000000000, ` +
+		`"gpu_memory_utilization": 0.5, "gpu_memory_gib": 80}`); err != nil ||
 		len(warnings) != 1 || !strings.Contains(warnings[0], "gpu_memory_gib") ||
 		!strings.Contains(warnings[0], "gpu_memory_utilization") {
 		t.Errorf("got %q, %v", warnings, err)

@@ -20,7 +20,8 @@ var reasoningTable = []field{
 // sglangTable holds the members of "sglang". A null says the same as an absent member.
 var sglangTable = []field{
 	row("schedule_policy", strictjson.Enum{Choices: policyNames}, nil,
-		"Order of the waiting queue: ``\"fifo\"``, also called ``\"fcfs\"``, or ``\"lpm\"``, longest prefix hit first.").implied("fifo"),
+		"Order of the waiting queue: ``\"fifo\"``, also called ``\"fcfs\"``, or ``\"lpm\"``, "+
+			"longest prefix hit first.").implied("fifo"),
 	row("page_size", atLeast(1), nil,
 		"Tokens of a page of the radix cache, another name of ``block_size``.").implied(engineTypes[SGLang].BlockSize),
 	row("max_prefill_tokens", atLeast(1), nil,
@@ -74,7 +75,8 @@ var hostCacheTable = []field{
 	row("offload_prompt_only", strictjson.Bool{}, nil,
 		"Whether vLLM stores prompts only, not generated tokens.").implied(true).byKeyword(),
 	row("shared", strictjson.Bool{}, nil,
-		"Whether all workers share the memory, as a store beside them: num_blocks are those of all then. With vLLM's rules.").implied(false).byKeyword(),
+		"Whether all workers share the memory, as a store beside them: num_blocks are those of all then. "+
+			"With vLLM's rules.").implied(false).byKeyword(),
 	row("shared_workers", between(1, 1<<20), nil,
 		"With shared, how many workers follow each other that are on one node and share its memory: num_blocks are "+
 			"those of a node then. "+

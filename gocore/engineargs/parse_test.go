@@ -66,10 +66,11 @@ func TestAccepted(t *testing.T) {
 		{`{"preemption_mode": "FIFO"}`, with(func(a *Args) { a.Preemption = FIFO })},
 		{`{"eviction_backend": "lru"}`, with(func(a *Args) { a.Eviction = LRU })},
 		{`{"eviction_backend": "Multi_LRU"}`, with(func(a *Args) { a.Eviction = MultiLRU })},
-		{`{"scheduler": "SGLang-0.5", "engine_type": "sglang", "sglang": {"overlap_schedule": false, "ignore_eos": true}}`, with(func(a *Args) {
-			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.Overlap, a.SGLang.IgnoreEOS = SGLangOwn, SGLang, 1, false,
-				true
-		})},
+		{`{"scheduler": "SGLang-0.5", "engine_type": "sglang", "sglang": {"overlap_schedule": false, "ignore_eos": true}}`,
+			with(func(a *Args) {
+				a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.Overlap, a.SGLang.IgnoreEOS = SGLangOwn, SGLang, 1, false,
+					true
+			})},
 		{`{"scheduler": "vllm", "pass_time": "fused"}`,
 			with(func(a *Args) { a.Scheduler, a.VLLM.Fused, a.VLLM.Release = VLLMOwn, true, VLLM033 })},
 		{`{"scheduler": "VLLM", "async_scheduling": false}`,
@@ -77,7 +78,8 @@ func TestAccepted(t *testing.T) {
 		{`{"scheduler": "vllm-0.33", "prefill_schedule_interval": 4, "max_num_active_seqs": 9}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM.PrefillInterval, a.VLLM.MaxActiveSeqs, a.VLLM.Release = VLLMOwn, 4, 9, VLLM033
 		})},
-		{`{"scheduler": "vllm-0.33", "block_size": 544, "kv_cache_groups": [{"type": "full"}, {"type": "linear"}, {"type": "linear"}]}`,
+		{`{"scheduler": "vllm-0.33", "block_size": 544, "kv_cache_groups": [{"type": "full"}, {"type": "linear"}, ` +
+			`{"type": "linear"}]}`,
 			with(func(a *Args) {
 				a.Scheduler, a.BlockSize, a.VLLM.Release = VLLMOwn, 544, VLLM033
 				a.VLLM.Groups, a.SGLang.ChunkedPrefillSize = Groups{Beside: 2, Linear: true}, 8160
@@ -87,7 +89,8 @@ func TestAccepted(t *testing.T) {
 				a.Scheduler, a.VLLM.Release = VLLMOwn, VLLM028
 				a.VLLM.Groups = Groups{Beside: 1, Window: 9, Retention: RetainAll}
 			})},
-		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9, "num_blocks": 8}]}`,
+		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full"}, ` +
+			`{"type": "sliding_window", "window": 9, "num_blocks": 8}]}`,
 			with(func(a *Args) {
 				a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.Window = SGLangOwn, SGLang, 1,
 					WindowArgs{Blocks: 8, Tokens: 9}
@@ -101,7 +104,8 @@ func TestAccepted(t *testing.T) {
 		{`{"request_token_overhead_us": 2.5, "engine_version": "0.19.0"}`, with(func(a *Args) {
 			a.Knobs.RequestTokenOverheadUs, a.EngineVersion = 2.5, "0.19.0"
 		})},
-		{`{"step_overhead_us": 800, "seq_overhead_us": 12.5, "request_overhead_us": 3e4, "prefill_scale": 1.25, "decode_scale": 0.9}`, with(func(a *Args) {
+		{`{"step_overhead_us": 800, "seq_overhead_us": 12.5, "request_overhead_us": 3e4, "prefill_scale": 1.25, ` +
+			`"decode_scale": 0.9}`, with(func(a *Args) {
 			a.Knobs = Knobs{800, 12.5, 3e4, 0, 1.25, 0.9, 1}
 		})},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`,
@@ -116,22 +120,25 @@ func TestAccepted(t *testing.T) {
 				a.Scheduler, a.EngineType, a.BlockSize, a.Ranks, a.GPUsPerWorker = SGLangOwn, SGLang, 1, 4, 4
 				a.SGLang.ChunkedPrefillSize = 4096
 			})},
-		{`{"scheduler": "vllm-0.28", "dp_size": 4, "aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 16384}`, with(func(a *Args) {
-			a.Scheduler, a.VLLM.Release, a.Ranks, a.GPUsPerWorker, a.TimingModel = VLLMOwn, VLLM028, 4, 4, "aic"
-			a.AIC = aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 4}
-		})},
+		{`{"scheduler": "vllm-0.28", "dp_size": 4, "aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 16384}`,
+			with(func(a *Args) {
+				a.Scheduler, a.VLLM.Release, a.Ranks, a.GPUsPerWorker, a.TimingModel = VLLMOwn, VLLM028, 4, 4, "aic"
+				a.AIC = aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 4}
+			})},
 		{`{"watermark": 0.01}`, with(func(a *Args) { a.Watermark = 0.01 })},
 		{`{"aic_tp_size": 4, "aic_attention_dp_size": 2}`, with(func(a *Args) { a.GPUsPerWorker = 8 })},
 		{`{"aic_tp_size": 0}`, with(func(a *Args) { a.GPUsPerWorker = 0 })},
 		{`{"aic_tp_size": 2147483647, "aic_attention_dp_size": 2147483647}`,
 			with(func(a *Args) { a.GPUsPerWorker = math.MaxInt32 * math.MaxInt32 })},
 		{`{"engine_type": "Sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
-		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
+		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1,
+			"chunked_prefill_size": 32,
 			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
 			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16,
 				SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, false, 1, 512, WindowArgs{}}
 		})},
-		{`{"engine_type": "sglang", "scheduler": "sglang", "host_cache": {"num_blocks": 9, "write_policy": "write_back", "load_back_threshold": 0,
+		{`{"engine_type": "sglang", "scheduler": "sglang", "host_cache": {"num_blocks": 9, "write_policy": "write_back",
+			"load_back_threshold": 0,
 			"load_ms_per_block": 0.5, "store_ms_per_block": 2, "latency_ms": 0.1}}`, with(func(a *Args) {
 			a.EngineType, a.BlockSize, a.Scheduler, a.HostCache = SGLang, 1, SGLangOwn, HostCacheArgs{
 				Blocks: 9, WritePolicy: 2, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 0.5,
@@ -163,15 +170,18 @@ func TestAccepted(t *testing.T) {
 				aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
 			a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 64, MaxTokens: 8192, Fraction: 0.9}
 		})},
-		{`{"aic_backend": "sglang", "engine_type": "sglang", "aic_model_path": "m", "mem_fraction_static": 0.5, "max_num_batched_tokens": null}`,
+		{`{"aic_backend": "sglang", "engine_type": "sglang", "aic_model_path": "m", "mem_fraction_static": 0.5, ` +
+			`"max_num_batched_tokens": null}`,
 			with(func(a *Args) {
 				a.TimingModel, a.AIC = "aic",
 					aic.Config{Backend: "sglang", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
 				a.EngineType, a.BlockSize, a.MaxNumBatchedTokens = SGLang, 1, math.MaxInt
 				a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 1, MaxTokens: 8192, Fraction: 0.5}
 			})},
-		{`{"aic_backend": "vllm", "aic_system": "b200", "aic_backend_version": " 1.2 ", "aic_tp_size": 4, "aic_model_path": "m", "aic_moe_tp_size": 2,
-			"aic_moe_ep_size": 4, "aic_attention_dp_size": 2, "aic_nextn": 2, "aic_gemm_dtype": "int4", "aic_moe_dtype": " fp8 ", "aic_fmha_dtype": "AUTO",
+		{`{"aic_backend": "vllm", "aic_system": "b200", "aic_backend_version": " 1.2 ", "aic_tp_size": 4,
+			"aic_model_path": "m", "aic_moe_tp_size": 2,
+			"aic_moe_ep_size": 4, "aic_attention_dp_size": 2, "aic_nextn": 2, "aic_gemm_dtype": "int4",
+			"aic_moe_dtype": " fp8 ", "aic_fmha_dtype": "AUTO",
 			"aic_kv_cache_dtype": "none", "aic_comm_dtype": "", "num_gpu_blocks_override": 7}`, with(func(a *Args) {
 			a.TimingModel, a.AIC = "aic", aic.Config{Backend: "vllm", System: "b200", Version: "1.2", Model: "m", TP: 4,
 				AttentionDP: 2, MoETP: 2, MoEEP: 4,
@@ -185,7 +195,8 @@ func TestAccepted(t *testing.T) {
 		{`{"has_perf_model": true}`, defaults},
 		{`{"has_perf_model": {"a": [null]}}`, defaults},
 		// Null is as good as nothing.
-		{`{"planner_profile_data": null, "aic_backend": null, "aic_nextn": null, "aic_mtp_seed": 42, "mem_fraction_static": null}`, defaults},
+		{`{"planner_profile_data": null, "aic_backend": null, "aic_nextn": null, "aic_mtp_seed": 42, ` +
+			`"mem_fraction_static": null}`, defaults},
 		{`{"startup_time": null, "enable_local_indexer": false, "handoff_session_timeout_ms": 300000, "reasoning": null,
 			"kv_transfer_timing_mode": "Full_Prompt", "sglang": null, "trtllm": null, "enable_g4_storage": false}`, defaults},
 		{`{"num_g2_blocks": 0, "num_g3_blocks": 0, "offload_batch_size": 0}`, defaults},
@@ -214,7 +225,8 @@ func TestWarnings(t *testing.T) {
 		{`{"enable_local_indexer": true, "handoff_session_timeout_ms": 1, "response_replay_trace_path": "x"}`,
 			"engine arguments enable_local_indexer, handoff_session_timeout_ms, response_replay_trace_path have no " +
 				"effect on offline replay"},
-		{`{"num_g2_blocks": 1, "num_g3_blocks": 2, "offload_batch_size": 3, "enable_g4_storage": true, "bandwidth_g1_to_g2_gbps": 1}`,
+		{`{"num_g2_blocks": 1, "num_g3_blocks": 2, "offload_batch_size": 3, "enable_g4_storage": true, ` +
+			`"bandwidth_g1_to_g2_gbps": 1}`,
 			"engine arguments num_g2_blocks, num_g3_blocks, offload_batch_size, bandwidth_g1_to_g2_gbps, " +
 				"enable_g4_storage have no effect on offline replay"},
 	}
@@ -228,53 +240,63 @@ func TestWarnings(t *testing.T) {
 
 // TestWarningsOfEngine are about fields that only other engines look at, and about a rounded default.
 func TestWarningsOfEngine(t *testing.T) {
-	for in, want := range map[string][]string{
-		`{"aic_model_path": "m", "aic_gemm_dtype": "fp8", "mem_fraction_static": 0.5}`: {
-			"engine arguments aic_model_path, aic_gemm_dtype, mem_fraction_static have no effect without aic_backend"},
-		`{"aic_backend": "vllm", "aic_model_path": "m", "planner_profile_data": "a.npz", "mem_fraction_static": 0.5, "gpu_memory_utilization": 0.5}`: {
+	for _, test := range []struct {
+		in   string
+		want []string
+	}{
+		{`{"aic_model_path": "m", "aic_gemm_dtype": "fp8", "mem_fraction_static": 0.5}`, []string{
+			"engine arguments aic_model_path, aic_gemm_dtype, mem_fraction_static have no effect without aic_backend"}},
+		{`{"aic_backend": "vllm", "aic_model_path": "m", "planner_profile_data": "a.npz", "mem_fraction_static": 0.5, ` +
+			`"gpu_memory_utilization": 0.5}`, []string{
 			"engine argument planner_profile_data has no effect with aic_backend",
-			"engine argument mem_fraction_static has no effect with aic_backend vllm"},
-		`{"aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 5, "gpu_memory_utilization": 0.5}`: {
-			"engine argument gpu_memory_utilization has no effect with num_gpu_blocks"},
-		`{"aic_backend": "sglang", "aic_model_path": "m"}`: {
-			"aic_backend is sglang while engine_type is vllm: durations are those of another engine"},
-		`{"kv_pool_scale": 0.9}`: {"engine argument kv_pool_scale has no effect without aic_backend"},
-		`{"aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 5, "kv_pool_scale": 0.9}`: {
-			"engine argument kv_pool_scale has no effect with num_gpu_blocks"},
-		`{"worker_type": "decode", "request_overhead_us": 20000}`: {"engine argument request_overhead_us has no " +
-			"effect on decode workers"},
-		`{"engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`: {
-			"engine argument sglang.scheduler_recv_interval has no effect with scheduler dynamo"},
-		`{"sglang": {"clip_max_new_tokens": 16}}`: {"engine argument sglang has no effect with " +
-			"engine_type vllm"},
-		`{"engine_type": "sglang", "preemption_mode": "fifo"}`: {"engine argument preemption_mode has no effect with " +
-			"engine_type sglang"},
-		`{"engine_type": "sglang", "enable_prefix_caching": false, "enable_chunked_prefill": false, "watermark": 0.5, "eviction_backend": "lru"}`: {
+			"engine argument mem_fraction_static has no effect with aic_backend vllm"}},
+		{`{"aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 5, "gpu_memory_utilization": 0.5}`, []string{
+			"engine argument gpu_memory_utilization has no effect with num_gpu_blocks"}},
+		{`{"aic_backend": "sglang", "aic_model_path": "m"}`, []string{
+			"aic_backend is sglang while engine_type is vllm: durations are those of another engine"}},
+		{`{"kv_pool_scale": 0.9}`, []string{"engine argument kv_pool_scale has no effect without aic_backend"}},
+		{`{"aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 5, "kv_pool_scale": 0.9}`, []string{
+			"engine argument kv_pool_scale has no effect with num_gpu_blocks"}},
+		{`{"worker_type": "decode", "request_overhead_us": 20000}`, []string{"engine argument request_overhead_us has no " +
+			"effect on decode workers"}},
+		{`{"engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`, []string{
+			"engine argument sglang.scheduler_recv_interval has no effect with scheduler dynamo"}},
+		{`{"sglang": {"clip_max_new_tokens": 16}}`, []string{"engine argument sglang has no effect with " +
+			"engine_type vllm"}},
+		{`{"engine_type": "sglang", "preemption_mode": "fifo"}`,
+			[]string{"engine argument preemption_mode has no effect with " +
+				"engine_type sglang"}},
+		{`{"engine_type": "sglang", "enable_prefix_caching": false, "enable_chunked_prefill": false, "watermark": 0.5, ` +
+			`"eviction_backend": "lru"}`, []string{
 			"engine arguments enable_prefix_caching, enable_chunked_prefill, watermark, eviction_backend have no " +
-				"effect with engine_type sglang"},
-		`{"kv_bytes_per_token": 0, "kv_transfer_bandwidth": 64, "kv_transfer_timing_mode": "destination_missing"}`: {
+				"effect with engine_type sglang"}},
+		{`{"kv_bytes_per_token": 0, "kv_transfer_bandwidth": 64, "kv_transfer_timing_mode": "destination_missing"}`, []string{
 			"engine arguments kv_bytes_per_token, kv_transfer_bandwidth, kv_transfer_timing_mode have no effect on " +
-				"aggregated workers"},
-		`{"worker_type": "decode", "kv_transfer_bandwidth": 64}`: {"engine argument kv_transfer_bandwidth has no " +
-			"effect on decode workers"},
-		`{"engine_type": "sglang", "block_size": 3, "startup_time": 1}`: {"engine argument startup_time has no " +
+				"aggregated workers"}},
+		{`{"worker_type": "decode", "kv_transfer_bandwidth": 64}`, []string{"engine argument kv_transfer_bandwidth has no " +
+			"effect on decode workers"}},
+		{`{"engine_type": "sglang", "block_size": 3, "startup_time": 1}`, []string{"engine argument startup_time has no " +
 			"effect on offline replay",
-			"sglang.chunked_prefill_size is 8190, as the default of 8192 is not a multiple of block_size 3"},
-		`{"engine_type": "sglang", "block_size": 10000}`:                                        {"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"},
-		`{"engine_type": "sglang", "block_size": 3, "sglang": {"chunked_prefill_size": 8190}}`:  nil,
-		`{"engine_type": "sglang", "enable_prefix_caching": true, "max_num_batched_tokens": 5}`: nil,
-		`{"engine_type": "sglang", "sglang": {"overlap_schedule": true, "ignore_eos": false, "enable_mixed_chunk": true}}`: {
-			"engine argument sglang.overlap_schedule has no effect with scheduler dynamo",
-			"engine argument sglang.ignore_eos has no effect with scheduler dynamo",
-			"engine argument sglang.enable_mixed_chunk has no effect with scheduler dynamo"},
-		`{"engine_type": "sglang", "scheduler": "sglang", "sglang": {"reference_quirks": false}}`: {
-			"engine argument sglang.reference_quirks has no effect with scheduler sglang"},
-		`{"engine_type": "sglang", "scheduler": "sglang-0.5", "sglang": {"overlap_schedule": false, "enable_mixed_chunk": true}}`: nil,
-		`{"engine_type": "sglang", "host_cache": {"num_blocks": 5}}`:                                                              {"engine argument host_cache has no effect with scheduler dynamo"},
-		`{"scheduler": "vllm-0.28", "block_size": 1}`:                                                                             nil,
+			"sglang.chunked_prefill_size is 8190, as the default of 8192 is not a multiple of block_size 3"}},
+		{`{"engine_type": "sglang", "block_size": 10000}`,
+			[]string{"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"}},
+		{`{"engine_type": "sglang", "block_size": 3, "sglang": {"chunked_prefill_size": 8190}}`, nil},
+		{`{"engine_type": "sglang", "enable_prefix_caching": true, "max_num_batched_tokens": 5}`, nil},
+		{`{"engine_type": "sglang", "sglang": {"overlap_schedule": true, "ignore_eos": false, "enable_mixed_chunk": true}}`,
+			[]string{
+				"engine argument sglang.overlap_schedule has no effect with scheduler dynamo",
+				"engine argument sglang.ignore_eos has no effect with scheduler dynamo",
+				"engine argument sglang.enable_mixed_chunk has no effect with scheduler dynamo"}},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "sglang": {"reference_quirks": false}}`, []string{
+			"engine argument sglang.reference_quirks has no effect with scheduler sglang"}},
+		{`{"engine_type": "sglang", "scheduler": "sglang-0.5", "sglang": {"overlap_schedule": false, ` +
+			`"enable_mixed_chunk": true}}`, nil},
+		{`{"engine_type": "sglang", "host_cache": {"num_blocks": 5}}`,
+			[]string{"engine argument host_cache has no effect with scheduler dynamo"}},
+		{`{"scheduler": "vllm-0.28", "block_size": 1}`, nil},
 	} {
-		if _, warnings, err := Parse(in); err != nil || !slices.Equal(warnings, want) {
-			t.Errorf("%s:\ngot  %q, error %v\nwant %q", in, warnings, err, want)
+		if _, warnings, err := Parse(test.in); err != nil || !slices.Equal(warnings, test.want) {
+			t.Errorf("%s:\ngot  %q, error %v\nwant %q", test.in, warnings, err, test.want)
 		}
 	}
 }
@@ -315,17 +337,21 @@ func TestRefused(t *testing.T) {
 		{`{"eviction_backend": "arc"}`, `eviction_backend: got "arc", want one of lineage, lru, multi_lru`},
 		{`{"router_queue_policy": "zz"}`, `router_queue_policy: got "zz", want one of fcfs, lcfs, wspt`},
 		{`{"kv_cache_groups": [{"type": "full"}]}`,
-			`kv_cache_groups: got groups with scheduler dynamo, want scheduler "vllm", "vllm-0.33", "vllm-0.28", "sglang" or "sglang-0.5" with them`},
+			`kv_cache_groups: got groups with scheduler dynamo, want scheduler "vllm", "vllm-0.33", "vllm-0.28", ` +
+				`"sglang" or "sglang-0.5" with them`},
 		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full"}, {"type": "linear"}]}`,
-			`kv_cache_groups[1].type: got linear, want sliding_window: with scheduler sglang one of full attention and one with a sliding window are simulated`},
-		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9}]}`,
+			`kv_cache_groups[1].type: got linear, want sliding_window: with scheduler sglang one of full attention and one ` +
+				`with a sliding window are simulated`},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full"}, ` +
+			`{"type": "sliding_window", "window": 9}]}`,
 			`kv_cache_groups[1].num_blocks: got nothing, want the blocks of the window layers' own pool`},
 		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full", "num_blocks": 9}]}`,
 			`kv_cache_groups[0].num_blocks: got 9, want it left out with type full`},
 		{`{"engine_type": "sglang", "scheduler": "sglang", "sglang": {"enable_mixed_chunk": true},
 			"kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9, "num_blocks": 8}]}`,
 			`kv_cache_groups: got 2 groups, want one with sglang.enable_mixed_chunk, whose runs with windows are not recorded`},
-		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9, "num_blocks": 8}]}`,
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", ` +
+			`"window": 9, "num_blocks": 8}]}`,
 			`kv_cache_groups[1].num_blocks: got 8, want it left out: with vLLM all groups share the pool of num_gpu_blocks`},
 		{`{"scheduler": "vllm", "kv_cache_groups": []}`, `kv_cache_groups: got 0 groups, want 1 to 64`},
 		{`{"scheduler": "vllm", "kv_cache_groups": {}}`, `kv_cache_groups: got {}, want a list of objects`},
@@ -339,16 +365,20 @@ func TestRefused(t *testing.T) {
 			`kv_cache_groups[1].window: got 9, want it left out with type linear`},
 		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "linear"}]}`,
 			`kv_cache_groups[0].type: got linear, want full: models without a layer of full attention are not simulated`},
-		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "linear"}, {"type": "sliding_window", "window": 9}]}`,
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "linear"}, {"type": "sliding_window", ` +
+			`"window": 9}]}`,
 			`kv_cache_groups[2].type: got sliding_window beside linear, want all groups after the first of one type`},
-		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 8}, {"type": "sliding_window", "window": 9}]}`,
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 8}, ` +
+			`{"type": "sliding_window", "window": 9}]}`,
 			`kv_cache_groups[2].window: got 9, want 8, as the window before: windows of two sizes are not simulated`},
 		{`{"scheduler": "vllm-0.28", "prefix_cache_retention_interval": 64}`,
 			`prefix_cache_retention_interval: got 64, want it left out with scheduler vllm-0.28, which keeps all blocks`},
 		{`{"scheduler": "vllm", "prefix_cache_retention_interval": 65}`,
 			`prefix_cache_retention_interval: got 65, want 0 or a multiple of block_size, 64`},
-		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.33, vllm-0.28, sglang, sglang-0.5`},
-		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want engine_type sglang with it, or dynamo with engine_type vllm`},
+		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.33, ` +
+			`vllm-0.28, sglang, sglang-0.5`},
+		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want engine_type sglang with it, ` +
+			`or dynamo with engine_type vllm`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill", "dp_size": 2}`,
 			`dp_size: got 2, want 1 on prefill workers with scheduler sglang, whose hand-offs are not proven otherwise`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill", "host_cache": {"num_blocks": 9}}`,
@@ -357,21 +387,25 @@ func TestRefused(t *testing.T) {
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "decode", "sglang": {"enable_mixed_chunk": true}}`,
 			`sglang.enable_mixed_chunk: got true, want false on decode workers with scheduler sglang, whose hand-offs ` +
 				`are not proven otherwise`},
-		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "decode", "sglang": {"scheduler_recv_interval": 2}}`,
+		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "decode", ` +
+			`"sglang": {"scheduler_recv_interval": 2}}`,
 			`sglang.scheduler_recv_interval: got 2, want 1 on decode workers with scheduler sglang, whose hand-offs ` +
 				`are not proven otherwise`},
-		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "block_size": 16, "sglang": {"chunked_prefill_size": 48}}`,
+		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "block_size": 16, ` +
+			`"sglang": {"chunked_prefill_size": 48}}`,
 			`sglang.chunked_prefill_size: got 48, want at least dp_size times block_size, 64: the ranks share it`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "sglang": {"scheduler_recv_interval": 3}}`,
 			`dp_size: got 4, want 1 with sglang.scheduler_recv_interval`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "host_cache": {"num_blocks": 9}}`,
 			`dp_size: got 4, want 1 with host_cache`},
-		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 8, "num_blocks": 99}]}`,
+		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "kv_cache_groups": [{"type": "full"}, ` +
+			`{"type": "sliding_window", "window": 8, "num_blocks": 99}]}`,
 			`dp_size: got 4, want 1 with kv_cache_groups`},
 		{`{"scheduler": "sglang-0.5", "engine_type": "sglang", "aic_nextn": 2}`,
 			`aic_nextn: got 2, want it left out with scheduler sglang-0.5`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "host_cache": {}}`,
-			`host_cache.num_blocks: got nothing, want an integer from 1 to 1073741824, or num_host_blocks or host_cache_gb beside host_cache`},
+			`host_cache.num_blocks: got nothing, want an integer from 1 to 1073741824, or num_host_blocks or ` +
+				`host_cache_gb beside host_cache`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "host_cache": {"num_blocks": 1, "write_policy": "write_trough"}}`,
 			`host_cache.write_policy: got "write_trough", want one of write_through, write_through_selective, write_back`},
 		{`{"scheduler": "vllm", "engine_type": "sglang"}`,
@@ -384,13 +418,16 @@ func TestRefused(t *testing.T) {
 		{`{"scheduler": "vllm", "dp_size": 2, "aic_attention_dp_size": 4}`,
 			`aic_attention_dp_size: got 4, want 2, as dp_size, or it left out`},
 		{`{"scheduler": "vllm", "worker_type": "prefill", "prefill_schedule_interval": 3}`,
-			`prefill_schedule_interval: got 3, want 1 on prefill workers with scheduler vllm, whose hand-offs are not proven otherwise`},
+			`prefill_schedule_interval: got 3, want 1 on prefill workers with scheduler vllm, ` +
+				`whose hand-offs are not proven otherwise`},
 		{`{"scheduler": "vllm", "worker_type": "prefill", "kv_cache_groups": [{"type": "full"}, {"type": "linear"}]}`,
-			`kv_cache_groups: got 2 groups, want one on prefill workers with scheduler vllm, whose hand-offs are not proven otherwise`},
+			`kv_cache_groups: got 2 groups, want one on prefill workers with scheduler vllm, ` +
+				`whose hand-offs are not proven otherwise`},
 		{`{"scheduler": "vllm", "worker_type": "prefill", "kv_transfer_ms_per_block": 0.5, "kv_transfer_bandwidth": 64}`,
 			`kv_transfer_ms_per_block: got 0.5, want it left out with kv_transfer_bandwidth, which says the same`},
 		{`{"worker_type": "prefill", "kv_bytes_per_token": 1000000, "kv_transfer_bandwidth": 1e-300}`,
-			`kv_transfer_bandwidth: got 1e-300, want 0, or at least 1e-06, so that a token moves in a million milliseconds at most`},
+			`kv_transfer_bandwidth: got 1e-300, want 0, or at least 1e-06, so that a token moves in ` +
+				`a million milliseconds at most`},
 		{`{"scheduler": "vllm", "worker_type": "prefill", "kv_transfer_ms_per_block": 1e7}`,
 			`kv_transfer_ms_per_block: got 1e7, want a finite number from 0 to 1e+06`},
 		{`{"scheduler": "vllm", "aic_nextn": 2}`, `aic_nextn: got 2, want it left out with scheduler vllm`},
@@ -482,7 +519,8 @@ func TestRefused(t *testing.T) {
 		{`{"dp_size": 2}`, `dp_size: got 2, want 1 in offline replay, or scheduler vllm or sglang with it`},
 		{`{"aic_backend": "", "aic_model_path": ""}`,
 			`aic_backend: got "", want a string that is not empty; aic_model_path: got "", want a string that is not empty`},
-		{`{"aic_backend": "vllm"}`, `aic_model_path: got nothing, want the name of a model or a folder with its config.json, as aic_backend is given`},
+		{`{"aic_backend": "vllm"}`, `aic_model_path: got nothing, want the name of a model or a folder with its ` +
+			`config.json, as aic_backend is given`},
 		{`{"aic_backend": "vllm", "aic_model_path": "m", "aic_tp_size": 0}`,
 			`aic_tp_size: got 0, want an integer >= 1`},
 		{`{"aic_backend": "vllm", "aic_model_path": "m", "aic_moe_ep_size": 0}`,
@@ -510,7 +548,8 @@ func TestUnknownListsAccepted(t *testing.T) {
 
 // TestTRTLLM: the policy follows from the engine type, and what only preemption has a use for is named and left out.
 func TestTRTLLM(t *testing.T) {
-	const text = `{"engine_type": "TRTLLM", "num_gpu_blocks": 4, "trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"},
+	const text = `{"engine_type": "TRTLLM", "num_gpu_blocks": 4,
+		"trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"},
 		"watermark": 0.5, "preemption_mode": "fifo"}`
 	got, warnings, err := Parse(text)
 	want := Default()
@@ -519,7 +558,8 @@ func TestTRTLLM(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("got %+v, error %v, want %+v", got, err, want)
 	}
-	if line := "engine arguments preemption_mode, watermark have no effect with engine_type trtllm"; len(warnings) != 1 || warnings[0] != line {
+	if line := "engine arguments preemption_mode, watermark have no effect with engine_type trtllm"; len(warnings) != 1 ||
+		warnings[0] != line {
 		t.Errorf("got warnings %q", warnings)
 	}
 	live, warnings, err := ParseLive(text)

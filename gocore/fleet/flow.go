@@ -144,7 +144,8 @@ func (h *pair) prompt(id engine.RequestID) engine.Request {
 	return r
 }
 
-// add hands a request to the scheduler of a worker: the prompt and one token, or all of it with a prompt from elsewhere.
+// add hands a request to the scheduler of a worker: the prompt and one token, or all of it with a prompt from
+// elsewhere.
 func (h *pair) add(p *Pool, i int, id engine.RequestID) {
 	h.halt(p, i)
 	if p == h.prefill {

@@ -4,7 +4,8 @@
 //	records of discovery --> roster.go: which models, workers, event channels there are
 //	                     --> model.go: a model is served while it has the workers that it needs
 //	backend.Call --> call.go: attempts --> pool.go, package routing: which worker
-//	                                   --> exchange.go, send.go: over the request plane that its record names, and the answer back
+//	                                   --> exchange.go, send.go: over the request plane that its record names, and
+//	                                       the answer back
 //	events of workers --> follow.go: what they have cached, for the KV-aware router
 //
 // A request that fails before its first token is tried at other workers. One that breaks off later is, too, up to

@@ -38,7 +38,11 @@ func TestModelsComeAndGo(t *testing.T) {
 		return slices.Equal(s.adapters["tiny"], []string{"SQL"})
 	})
 	_ = first.store.Close()
-	s.until("the end of the adapter", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.adapters["tiny"]) == 0 })
+	s.until("the end of the adapter", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.adapters["tiny"]) == 0
+	})
 	s.found(1)
 	_ = second.store.Close()
 	s.until("the end of the model", func() bool { _, there := s.model("tiny"); return !there })

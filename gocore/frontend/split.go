@@ -33,7 +33,8 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 		if err != nil {
 			return err
 		}
-		return a.decode(ctx, g, id, func(r *wire.Request) { r.PrefillResult = &wire.PrefillResult{DisaggregatedParams: params} })
+		return a.decode(ctx, g, id,
+			func(r *wire.Request) { r.PrefillResult = &wire.PrefillResult{DisaggregatedParams: params} })
 	}
 	info := &wire.Bootstrap{Host: meeting.Host, Port: uint16(meeting.Port), Room: room(first),
 		HandoffID: &wire.HandoffID{UUID: uuid.New()}}

@@ -230,7 +230,8 @@ func TestAICRefusals(t *testing.T) {
 		{synthetic(withArgs("extra_engine_args", aicArgs(""))), "aic_system: got \"x\", want one of a, b",
 			`extra_engine_args: aic_system: got "x", want one of a, b`},
 		{synthetic(routedByAIC + "," + perfConfig), "no SDK", `aic_perf_config: no SDK`},
-		{synthetic(routedByAIC), "", `router_config: router_prefill_load_model: got "aic", want aic_perf_config (aic_backend, aic_system, aic_model_path) with it`},
+		{synthetic(routedByAIC), "", `router_config: router_prefill_load_model: got "aic", want aic_perf_config ` +
+			`(aic_backend, aic_system, aic_model_path) with it`},
 		{synthetic(`"num_workers":2,"router_mode":"kv_router",` + perfConfig), "",
 			`aic_perf_config: got "{\"aic_backend\":\"vllm\",`},
 		{synthetic(perfConfig), "", `aic_perf_config: got "{\"aic_backend\":\"vllm\",`},

@@ -17,9 +17,12 @@ func TestCalibrations(t *testing.T) {
 		{"engine_type": "sglang"},
 	}})
 	text, err := Calibrations(string(config))
-	want := `[{"engine":"vllm","timing":"aic","scheduler":"vllm","system":"b200_sxm","model":"m-Instruct-FP4","precision":"fp4","tp":1,"family":"m","entry":0,"level":"model"},` +
-		`{"engine":"vllm","timing":"aic","scheduler":"dynamo","system":"h100_sxm","model":"m","precision":"","tp":1,"family":"m","entry":1,"level":"engine"},` +
-		`{"engine":"sglang","timing":"polynomial","scheduler":"dynamo","system":"","model":"","precision":"","family":"","entry":-1,"level":""}]`
+	want := `[{"engine":"vllm","timing":"aic","scheduler":"vllm","system":"b200_sxm","model":"m-Instruct-FP4",` +
+		`"precision":"fp4","tp":1,"family":"m","entry":0,"level":"model"},` +
+		`{"engine":"vllm","timing":"aic","scheduler":"dynamo","system":"h100_sxm","model":"m","precision":"","tp":1,` +
+		`"family":"m","entry":1,"level":"engine"},` +
+		`{"engine":"sglang","timing":"polynomial","scheduler":"dynamo","system":"","model":"","precision":"","family":"",` +
+		`"entry":-1,"level":""}]`
 	if err != nil || text != want {
 		t.Errorf("got %s, %v\nwant %s", text, err, want)
 	}

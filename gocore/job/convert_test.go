@@ -8,7 +8,9 @@ import (
 	"testing"
 )
 
-const recorded = `{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1030,"request":{"request_id":"a","output_tokens":2,"request_received_ms":1000,"replay":{"trace_block_size":4,"input_length":8,"input_sequence_hashes":[5,6]}}}`
+const recorded = `{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1030,` +
+	`"request":{"request_id":"a","output_tokens":2,"request_received_ms":1000,"replay":{"trace_block_size":4,` +
+	`"input_length":8,"input_sequence_hashes":[5,6]}}}`
 
 func TestConvert(t *testing.T) {
 	input := writeTrace(t, recorded)

@@ -23,16 +23,19 @@ func foreseen(t *testing.T, m *Monitor, runs ...string) Foresight {
 }
 
 func TestForesee(t *testing.T) {
-	const made = `{"kind": "synthetic", "input_tokens": 6500, "output_tokens": 10, "request_count": 8, "arrival_interval_ms": 10`
+	const made = `{"kind": "synthetic", "input_tokens": 6500, "output_tokens": 10, "request_count": 8, ` +
+		`"arrival_interval_ms": 10`
 	found := foreseen(t, &Monitor{},
 		made+`}`,
 		made+`, "num_workers": 1, "seed": 0}`,
 		made+`, "num_workers": 3, "extra_engine_args": "{\"aic_tp_size\": 4, \"num_gpu_blocks\": 100}"}`,
 		made+`, "num_workers": 0}`,
 		made+`, "replay_mode": "online"}`,
-		`{"kind": "synthetic", "input_tokens": "uniform(10,20)", "output_tokens": 10, "request_count": 8, "router_mode": "round_robin",
+		`{"kind": "synthetic", "input_tokens": "uniform(10,20)", "output_tokens": 10, "request_count": 8, `+
+			`"router_mode": "round_robin",
 		  "num_prefill_workers": 2, "num_decode_workers": 3, "replay_concurrency": 2,
-		  "prefill_engine_args": "{\"worker_type\": \"prefill\", \"aic_tp_size\": 2}", "decode_engine_args": "{\"worker_type\": \"decode\"}"}`,
+		  "prefill_engine_args": "{\"worker_type\": \"prefill\", \"aic_tp_size\": 2}", `+
+			`"decode_engine_args": "{\"worker_type\": \"decode\"}"}`,
 	)
 	if !slices.Contains(found.Keys, "goodput_request_throughput_rps") || !slices.Contains(found.Keys, "p99_ttft_ms") {
 		t.Errorf("keys: got %v", found.Keys)

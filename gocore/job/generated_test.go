@@ -219,7 +219,8 @@ func traceDoc(parameters []option) string {
         FileNotFoundError: A trace file is missing.
         RuntimeError: The run failed after it began, or every request was rejected (its files are there).
         OSError: The per-request file could not be written after the run.
-        UserWarning: Only where warnings are turned into errors (` + "``python -W error``" + `): the run has ended and its
+        UserWarning: Only where warnings are turned into errors (` + "``python -W error``" +
+		`): the run has ended and its
             per-request file is written, but the report is lost. Filter UserWarning to keep it.
     """
 `
@@ -234,9 +235,11 @@ func syntheticDoc(shared, own []option) string {
 	for i, o := range shared {
 		names[i] = o.Name
 	}
-	return ") -> Report:\n" + `    """Generates requests of one shape and replays them through simulated workers, in virtual time.
+	return ") -> Report:\n" + `    """Generates requests of one shape and replays them through simulated workers, ` +
+		`in virtual time.
 
-` + fieldtable.Wrap("Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``: "+
+` + fieldtable.Wrap("Every keyword may be None, which means its default. Those not described here "+
+		"are as in ``run_trace_replay``: "+
 		strings.Join(names, ", ")+" and on_progress.", "    ", "    ") + `
     Args:
 ` + describeParameters(own) + `

@@ -131,7 +131,8 @@ func TestLargeSeriesAreRefused(t *testing.T) {
 		t.Skip("there is memory for it")
 	}
 	path := filepath.Join(t.TempDir(), "saved.jsonl")
-	config := fmt.Sprintf(`{"kind":"synthetic","input_tokens":8,"output_tokens":2,"request_count":60000,"arrival_interval_ms":10,`+
+	config := fmt.Sprintf(`{"kind":"synthetic","input_tokens":8,"output_tokens":2,"request_count":60000,`+
+		`"arrival_interval_ms":10,`+
 		`"num_workers":60000,"timeseries_step":"1ms","save_trace":%q}`, path)
 	_, err := Run(config, new(Monitor))
 	if err == nil || Kind(err) != "usage" || !strings.HasPrefix(err.Error(), "memory: 131072 windows of 1 ms "+

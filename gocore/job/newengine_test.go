@@ -84,7 +84,8 @@ func (s *static) States() []engine.RequestState {
 // TestNewEngineType: an engine that a package registers runs in all loops, with every built-in router, although
 // it cannot coast.
 func TestNewEngineType(t *testing.T) {
-	const config = `{"kind":"trace","trace_files":["testdata/one_long_request.jsonl"],"extra_engine_args":"{\"engine_type\":\"static\"}"`
+	const config = `{"kind":"trace","trace_files":["testdata/one_long_request.jsonl"],` +
+		`"extra_engine_args":"{\"engine_type\":\"static\"}"`
 	// The batch of the first request lasts 10 s; the others wait for its end and then need two tokens.
 	for options, want := range map[string][]float64{
 		``:                 {10_000, 9920, 9020, 8020},
@@ -105,7 +106,8 @@ func TestNewEngineType(t *testing.T) {
 			t.Errorf("%s: requests are %q", mode, status)
 		}
 	}
-	_, err := job.Run(`{"kind":"synthetic","input_tokens":8,"output_tokens":2,"request_count":3,"router_mode":"kv_router",`+
+	_, err := job.Run(`{"kind":"synthetic","input_tokens":8,"output_tokens":2,"request_count":3,`+
+		`"router_mode":"kv_router",`+
 		`"prefill_engine_args":"{\"engine_type\":\"static\",\"worker_type\":\"prefill\"}",`+
 		`"decode_engine_args":"{\"engine_type\":\"static\",\"worker_type\":\"decode\"}"}`, &job.Monitor{})
 	const want = "prefill_engine_args: worker_type: got prefill, want aggregated with engine_type static, which has " +

@@ -81,7 +81,9 @@ func TestNewRoutingMode(t *testing.T) {
 	if workers, _ := pools.Ints("decode_worker_idx"); !slices.Equal(workers, []int64{0, 1, 1, 1}) {
 		t.Errorf("two pools: decode workers %v", workers)
 	}
-	online := run(t, lengths+`"num_workers":2,"replay_mode":"online","arrival_speedup_ratio":50,"extra_engine_args":"{\"speedup_ratio\":1000}"}`)
+	online := run(t,
+		lengths+`"num_workers":2,"replay_mode":"online","arrival_speedup_ratio":50,`+
+			`"extra_engine_args":"{\"speedup_ratio\":1000}"}`)
 	if workers, _ := online.Ints("decode_worker_idx"); len(workers) != 4 {
 		t.Errorf("on the clock: workers %v", workers)
 	}

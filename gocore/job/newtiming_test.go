@@ -30,8 +30,10 @@ func TestNewTimingModel(t *testing.T) {
 	if got := durations(t, one+`"extra_engine_args":"{\"timing_model\":\"constant\"}"}`); got != [2]float64{25, 5} {
 		t.Errorf("first token and gap %v, want 25 ms (a prompt and a token) and 5 ms", got)
 	}
-	if got := durations(t, one+`"router_mode":"round_robin","prefill_engine_args":"{\"worker_type\":\"prefill\",\"timing_model\":\"constant\"}",`+
-		`"decode_engine_args":"{\"worker_type\":\"decode\",\"timing_model\":\"constant\",\"speedup_ratio\":5}"}`); got[1] != 1 {
+	pools := one + `"router_mode":"round_robin",` +
+		`"prefill_engine_args":"{\"worker_type\":\"prefill\",\"timing_model\":\"constant\"}",` +
+		`"decode_engine_args":"{\"worker_type\":\"decode\",\"timing_model\":\"constant\",\"speedup_ratio\":5}"}`
+	if got := durations(t, pools); got[1] != 1 {
 		t.Errorf("two pools: gap %v, want 1 ms", got[1])
 	}
 	_, err := job.Run(one+`"extra_engine_args":"{\"timing_model\":\"constant\",\"planner_profile_data\":\"a.npz\"}"}`,

@@ -160,7 +160,8 @@ func TestRefusedDescriptions(t *testing.T) {
 // checkRefusal runs a description that must be refused. TRACE is a file whose second row is bad, DIR its directory.
 func checkRefusal(t *testing.T, config, want, kind string) {
 	t.Helper()
-	trace := writeTrace(t, `{"timestamp":0,"output_length":1,"hash_ids":[1]}`+"\n"+`{"timestamp":0,"output_length":0,"hash_ids":[1]}`)
+	trace := writeTrace(t, `{"timestamp":0,"output_length":1,"hash_ids":[1]}`+"\n"+
+		`{"timestamp":0,"output_length":0,"hash_ids":[1]}`)
 	places := strings.NewReplacer("TRACE", trace, "DIR", filepath.Dir(trace))
 	_, err := Run(places.Replace(config), new(Monitor))
 	if err == nil {

@@ -85,8 +85,8 @@ func (s *scaling) sampler(m *Monitor) planner.Planner {
 // A planner of the caller answers questions of the run (Monitor.Ask), which are JSON objects with the key "planner"; it
 // comes first, as the caller tells questions for planners from others by it:
 //
-//	{"planner": "initial_tick_ms"}         the answer: {"initial_tick_ms": 5000.0}
-//	{"planner": "on_tick", "tick": {...}}  the answer: {"target_prefill": null, "target_decode": 3, "next_tick_ms": 10000.0}
+//	{"planner": "initial_tick_ms"}         -> {"initial_tick_ms": 5000.0}
+//	{"planner": "on_tick", "tick": {...}}  -> {"target_prefill": null, "target_decode": 3, "next_tick_ms": 10000.0}
 //
 // Numbers that are not finite are words, as in all descriptions of runs. An answer {"failed": true} ends the run: the
 // caller knows why.

@@ -11,7 +11,8 @@ import (
 )
 
 // sessionRun is a run of 60 sessions of three turns each on four workers.
-const sessionRun = `{"kind":"synthetic","input_tokens":400,"output_tokens":20,"request_count":60,"turns_per_session":3,"shared_prefix_ratio":0.5,` +
+const sessionRun = `{"kind":"synthetic","input_tokens":400,"output_tokens":20,"request_count":60,` +
+	`"turns_per_session":3,"shared_prefix_ratio":0.5,` +
 	`"num_prefix_groups":4,"arrival_interval_ms":15,"seed":3,`
 
 // TestPolicies: every mode of package policies runs with one pool, with two and with faults, and twice alike.
@@ -25,10 +26,12 @@ func TestPolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			head := sessionRun + `"router_mode":"` + name + `",`
 			for what, rest := range map[string]string{
-				"one pool":  `"num_workers":4}`,
-				"two pools": `"num_prefill_workers":3,"num_decode_workers":2,"prefill_engine_args":"{\"worker_type\":\"prefill\"}","decode_engine_args":"{\"worker_type\":\"decode\"}"}`,
-				"faults":    `"num_workers":4,"migration_limit":2,"faults":"[{\"kind\":\"crash\",\"at_ms\":300,\"target\":\"worker:1\",\"duration_ms\":200}]"}`,
-				"view":      `"num_workers":4,"router_config":"{\"metrics_interval_ms\":100,\"router_replicas\":2}"}`,
+				"one pool": `"num_workers":4}`,
+				"two pools": `"num_prefill_workers":3,"num_decode_workers":2,` +
+					`"prefill_engine_args":"{\"worker_type\":\"prefill\"}","decode_engine_args":"{\"worker_type\":\"decode\"}"}`,
+				"faults": `"num_workers":4,"migration_limit":2,"faults":"[{\"kind\":\"crash\",\"at_ms\":300,` +
+					`\"target\":\"worker:1\",\"duration_ms\":200}]"}`,
+				"view": `"num_workers":4,"router_config":"{\"metrics_interval_ms\":100,\"router_replicas\":2}"}`,
 			} {
 				if what == "view" && mode.Hears {
 					rest = strings.Replace(rest, `,\"router_replicas\":2`, "", 1)
@@ -76,15 +79,19 @@ func TestPolicySettings(t *testing.T) {
 	if slices.Equal(never, always) {
 		t.Error("cache_threshold has no effect")
 	}
-	for rest, want := range map[string]string{
-		`,"router_config":"{\"assignment_mode\":\"random\"}"}`:      "router_config: assignment_mode: not a setting of router_mode sglang_cache_aware, but of manual",
-		`,"router_config":"{\"router_temperature\":1}"}`:            "router_config: router_temperature: not a setting of router_mode sglang_cache_aware, but of kv_router",
-		`,"router_config":"{\"cache_threshold\":2}"}`:               "router_config: cache_threshold: got 2, want a finite number from 0 to 1",
-		`,"router_log":"/nowhere/log.jsonl"}`:                       "router_log: got ",
-		`,"router_config":"{\"balance_rel_threshold\":\"a lot\"}"}`: `router_config: balance_rel_threshold: got "a lot", want a finite number >= 1`,
+	for _, test := range []struct{ rest, want string }{
+		{`,"router_config":"{\"assignment_mode\":\"random\"}"}`,
+			"router_config: assignment_mode: not a setting of router_mode sglang_cache_aware, but of manual"},
+		{`,"router_config":"{\"router_temperature\":1}"}`,
+			"router_config: router_temperature: not a setting of router_mode sglang_cache_aware, but of kv_router"},
+		{`,"router_config":"{\"cache_threshold\":2}"}`,
+			"router_config: cache_threshold: got 2, want a finite number from 0 to 1"},
+		{`,"router_log":"/nowhere/log.jsonl"}`, "router_log: got "},
+		{`,"router_config":"{\"balance_rel_threshold\":\"a lot\"}"}`,
+			`router_config: balance_rel_threshold: got "a lot", want a finite number >= 1`},
 	} {
-		if _, err := job.Run(head+rest, &job.Monitor{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", rest, err, want)
+		if _, err := job.Run(head+test.rest, &job.Monitor{}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.rest, err, test.want)
 		}
 	}
 }

@@ -31,16 +31,25 @@ func TestRepeatedRuns(t *testing.T) {
 	for _, c := range []string{
 		synthetic(``),
 		synthetic(`"request_rate":5,"arrival_process":"poisson","seed":18446744073709551615`),
-		synthetic(`"turns_per_session":2,"shared_prefix_ratio":0.5,"num_prefix_groups":2,"max_sim_time_seconds":0.0123,"sla_ttft_ms":10`),
-		synthetic(`"replay_concurrency":2,"extra_engine_args":"{\"engine_type\":\"SGLang\",\"block_size\":3000,\"sglang\":{\"schedule_policy\":\"lpm\"}}"`),
-		synthetic(`"extra_engine_args":"{\"engine_type\":\"sglang\",\"sglang\":{\"page_size\":16,\"reference_quirks\":false}}"`),
-		synthetic(`"extra_engine_args":"{\"max_num_seqs\":null,\"num_gpu_blocks_override\":50,\"aic_nextn\":2,\"aic_nextn_accept_rates\":\"0.9,0.5\",\"startup_time\":3}"`),
+		synthetic(`"turns_per_session":2,"shared_prefix_ratio":0.5,"num_prefix_groups":2,"max_sim_time_seconds":0.0123,` +
+			`"sla_ttft_ms":10`),
+		synthetic(`"replay_concurrency":2,"extra_engine_args":"{\"engine_type\":\"SGLang\",\"block_size\":3000,` +
+			`\"sglang\":{\"schedule_policy\":\"lpm\"}}"`),
+		synthetic(`"extra_engine_args":"{\"engine_type\":\"sglang\",\"sglang\":{\"page_size\":16,` +
+			`\"reference_quirks\":false}}"`),
+		synthetic(`"extra_engine_args":"{\"max_num_seqs\":null,\"num_gpu_blocks_override\":50,\"aic_nextn\":2,` +
+			`\"aic_nextn_accept_rates\":\"0.9,0.5\",\"startup_time\":3}"`),
 		`{"kind":"synthetic","input_tokens":"empirical(LENGTHS)","output_tokens":"uniform(1, 4)","request_count":5}`,
-		traced(`"trace_block_size":4,"extra_engine_args":"{\"block_size\":4,\"num_gpu_blocks\":20,\"preemption_mode\":\"fifo\"}"`),
+		traced(`"trace_block_size":4,"extra_engine_args":"{\"block_size\":4,\"num_gpu_blocks\":20,` +
+			`\"preemption_mode\":\"fifo\"}"`),
 		traced(`"trace_block_size":4,"num_workers":2,"router_mode":"kv_router","seed":3`),
-		traced(`"trace_block_size":4,"num_workers":2,"router_mode":"kv_router","router_config":"{\"overlap_score_weight\":0,\"router_queue_threshold\":null}"`),
-		traced(`"trace_block_size":4,"num_workers":2,"router_mode":"kv_router","router_decisions":"DECISIONS","router_decisions_mode":"force"`),
-		traced(`"trace_block_size":4,"router_mode":"kv_router","num_prefill_workers":2,"prefill_engine_args":"{\"is_prefill\":true,\"kv_bytes_per_token\":1000,\"kv_transfer_bandwidth\":1}","decode_engine_args":"{\"worker_type\":\"decode\"}"`),
+		traced(`"trace_block_size":4,"num_workers":2,"router_mode":"kv_router",` +
+			`"router_config":"{\"overlap_score_weight\":0,\"router_queue_threshold\":null}"`),
+		traced(`"trace_block_size":4,"num_workers":2,"router_mode":"kv_router","router_decisions":"DECISIONS",` +
+			`"router_decisions_mode":"force"`),
+		traced(`"trace_block_size":4,"router_mode":"kv_router","num_prefill_workers":2,` +
+			`"prefill_engine_args":"{\"is_prefill\":true,\"kv_bytes_per_token\":1000,\"kv_transfer_bandwidth\":1}",` +
+			`"decode_engine_args":"{\"worker_type\":\"decode\"}"`),
 		traced(`"trace_format":"mooncake-delta"`),
 	} {
 		first := mustRun(t, files.Replace(c))
@@ -81,7 +90,8 @@ func rowsOf(t *testing.T, r *Result) string {
 
 func TestArgumentsAreWhole(t *testing.T) {
 	trace := writeTrace(t, sessions)
-	config := strings.ReplaceAll(traced(`"trace_block_size":4,"num_workers":2,"router_mode":"kv_router","report_jsonl_path":"ROWS","save_trace":"SAVED"`), "TRACE", trace)
+	config := strings.ReplaceAll(traced(`"trace_block_size":4,"num_workers":2,"router_mode":"kv_router",`+
+		`"report_jsonl_path":"ROWS","save_trace":"SAVED"`), "TRACE", trace)
 	config = strings.NewReplacer("ROWS", trace+".rows", "SAVED", trace+".saved").Replace(config)
 	got := mustRun(t, config).origin
 	want := map[string]string{

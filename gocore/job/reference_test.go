@@ -15,8 +15,10 @@ func TestGeneratedPage(t *testing.T) {
 
 <!-- Code generated from gocore/job/table.go by go generate ./gocore/job. DO NOT EDIT. -->
 
-An option of ` + "`python -m dynamo.replay`" + ` stands beside the parameter of the Python functions, which is also its key in a
-` + "`--config`" + ` file. Without further words it works in every run: with a trace and with a synthetic workload, offline (in
+An option of ` + "`python -m dynamo.replay`" +
+		` stands beside the parameter of the Python functions, which is also its key in a
+` + "`--config`" + ` file. Without further words it works in every run: with a trace and with a synthetic workload, ` +
+		`offline (in
 virtual time) and online (in real time).
 `)
 	for _, group := range []string{"", workloadGroup, deploymentGroup, faultGroup, runGroup, loadModelGroup, outputGroup} {
@@ -24,7 +26,8 @@ virtual time) and online (in real time).
 		if group == "" {
 			title = "input"
 		}
-		fmt.Fprintf(&out, "\n## %s\n\n| option | parameter | value | default | works with | meaning |\n|---|---|---|---|---|---|\n",
+		fmt.Fprintf(&out, "\n## %s\n\n| option | parameter | value | default | works with | meaning |\n"+
+			"|---|---|---|---|---|---|\n",
 			strings.ToUpper(title[:1])+title[1:])
 		for _, o := range options {
 			if o.group == group && (o.help != "" || o.doc != "") {
@@ -52,11 +55,13 @@ func referenceRow(o option) string {
 		meaning = o.help
 	}
 	if o.feature != "" {
-		meaning = strings.TrimSuffix(meaning, " Not built yet: refused.") + " Not built yet: any other value than the default is refused."
+		meaning = strings.TrimSuffix(meaning, " Not built yet: refused.") +
+			" Not built yet: any other value than the default is refused."
 	}
 	value := row.Want
 	if row.Type == "any" {
-		value = map[taken]string{takesLengths: "an integer, or a distribution as text", takesObjectOrPath: "an object or a path"}[o.takes]
+		value = map[taken]string{takesLengths: "an integer, or a distribution as text",
+			takesObjectOrPath: "an object or a path"}[o.takes]
 	}
 	if named, known := map[taken]string{
 		takesPath: "a path", takesPaths: "paths", takesEngineArgs: "an object, see MockEngineArgs",
@@ -64,7 +69,8 @@ func referenceRow(o option) string {
 	}[o.takes]; known {
 		value = named
 	}
-	return "| " + strings.Join([]string{flag, parameter, value, byDefault, worksWith(o), strings.ReplaceAll(meaning, "|", "\\|")}, " | ") + " |\n"
+	meaning = strings.ReplaceAll(meaning, "|", "\\|")
+	return "| " + strings.Join([]string{flag, parameter, value, byDefault, worksWith(o), meaning}, " | ") + " |\n"
 }
 
 // worksWith says which runs an option is for, "" for all.

@@ -16,7 +16,8 @@ import (
 func TestNoRows(t *testing.T) {
 	const engine = `"extra_engine_args":"{\"block_size\":4,\"num_gpu_blocks\":60,\"max_num_seqs\":6}"`
 	const sglang = `"extra_engine_args":"{\"engine_type\":\"sglang\",\"block_size\":4,\"num_gpu_blocks\":60}"`
-	const lengths = `"input_tokens":"uniform(5,90)","output_tokens":"uniform(1,40)","request_count":300,"request_rate":900,"arrival_process":"poisson",`
+	const lengths = `"input_tokens":"uniform(5,90)","output_tokens":"uniform(1,40)","request_count":300,` +
+		`"request_rate":900,"arrival_process":"poisson",`
 	fixed := `"input_tokens":50,"output_tokens":20,"request_count":200,`
 	rejecting := `"input_tokens":"uniform(5,400)","output_tokens":"uniform(1,200)","request_count":200,`
 	cases := []string{
@@ -33,7 +34,8 @@ func TestNoRows(t *testing.T) {
 		rejecting + engine + `,"num_workers":2`,
 		rejecting + engine,
 		fixed + engine + `,"turns_per_session":3,"shared_prefix_ratio":0.5,"num_prefix_groups":2`,
-		fixed + `"prefill_engine_args":"{\"worker_type\":\"prefill\"}","decode_engine_args":"{\"worker_type\":\"decode\"}","router_mode":"round_robin"`,
+		fixed + `"prefill_engine_args":"{\"worker_type\":\"prefill\"}",` +
+			`"decode_engine_args":"{\"worker_type\":\"decode\"}","router_mode":"round_robin"`,
 	}
 	kinds := make([]string, len(cases))
 	for i := range cases {
@@ -104,7 +106,8 @@ func writePlain(t *testing.T) string {
 }
 
 func TestRowsThatAreAskedForTwice(t *testing.T) {
-	_, err := Run(`{"kind":"synthetic","input_tokens":5,"output_tokens":5,"request_count":5,"rows":false,"report_jsonl_path":"x"}`, &Monitor{})
+	_, err := Run(`{"kind":"synthetic","input_tokens":5,"output_tokens":5,"request_count":5,"rows":false,`+
+		`"report_jsonl_path":"x"}`, &Monitor{})
 	if err == nil || !strings.Contains(err.Error(), "rows: got false, want true, or no report_jsonl_path") {
 		t.Errorf("got %v", err)
 	}

@@ -45,7 +45,8 @@ func writeWhole(path string, write func(io.Writer) error) error {
 func TestFilesAppearTogether(t *testing.T) {
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
-	config := synthetic(fmt.Sprintf(`"router_mode":"kv_router","num_workers":2,"router_log":%q,"save_trace":%q,"timeline":%q,"report_jsonl_path":%q,"rows":true`,
+	config := synthetic(fmt.Sprintf(`"router_mode":"kv_router","num_workers":2,"router_log":%q,"save_trace":%q,`+
+		`"timeline":%q,"report_jsonl_path":%q,"rows":true`,
 		in("log"), in("trace"), in("run.pftrace"), "ROWS"))
 	result, err := Run(strings.Replace(config, "ROWS", in("rows"), 1), new(Monitor))
 	if err != nil {
@@ -138,14 +139,16 @@ func TestResultJSON(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	trace := writeTrace(t, `{"timestamp":0,"output_length":1,"hash_ids":[1],"priority":3}`)
 	hints := mustRun(t, fmt.Sprintf(`{"kind":"trace","trace_files":[%q]}`, trace)).warnings
-	if want := []string{trace + ": priority and strict_priority have no effect with router_mode round_robin"}; !slices.Equal(hints, want) {
+	if want := []string{trace + ": priority and strict_priority have no effect with router_mode " +
+		"round_robin"}; !slices.Equal(hints, want) {
 		t.Errorf("got %q", hints)
 	}
 	inert := mustRun(t, synthetic(`"extra_engine_args":"{\"zmq_replay_port\":7}"`)).warnings
 	if want := []string{"engine argument zmq_replay_port has no effect on offline replay"}; !slices.Equal(inert, want) {
 		t.Errorf("got %q", inert)
 	}
-	rejected := mustRun(t, `{"kind":"synthetic","input_tokens":90,"output_tokens":2,"request_count":7,"extra_engine_args":"{\"num_gpu_blocks\":1}"}`).warnings
+	rejected := mustRun(t, `{"kind":"synthetic","input_tokens":90,"output_tokens":2,"request_count":7,`+
+		`"extra_engine_args":"{\"num_gpu_blocks\":1}"}`).warnings
 	const reason = "prompt of 90 + output of 2 tokens need 2 blocks of 64, num_gpu_blocks is 1; "
 	want := "7 of 7 requests can never run and were rejected: request 0: " + reason + "request 1: " + reason +
 		"request 2: " + reason +
@@ -305,7 +308,8 @@ func TestProgress(t *testing.T) {
 }
 
 // long takes many seconds.
-const long = `{"kind":"synthetic","input_tokens":64,"output_tokens":500,"request_count":500000,"arrival_interval_ms":100}`
+const long = `{"kind":"synthetic","input_tokens":64,"output_tokens":500,"request_count":500000,` +
+	`"arrival_interval_ms":100}`
 
 func TestCancelBeforeAnything(t *testing.T) {
 	m := new(Monitor)
@@ -394,7 +398,8 @@ func TestCancelWhileReporting(t *testing.T) {
 	defer reader.Close()
 	defer writer.Close()
 	m := new(Monitor)
-	ended := start(fmt.Sprintf(`{"kind":"synthetic","input_tokens":8,"output_tokens":1,"request_count":5000,"report_jsonl_path":"/dev/fd/%d"}`, writer.Fd()), m)
+	ended := start(fmt.Sprintf(`{"kind":"synthetic","input_tokens":8,"output_tokens":1,"request_count":5000,`+
+		`"report_jsonl_path":"/dev/fd/%d"}`, writer.Fd()), m)
 	for watch(t, m).Phase != "reporting" {
 		time.Sleep(time.Millisecond)
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	s, err := Parse(synthetic(`"replay_concurrency":4,"arrival_speedup_ratio":2,"max_sim_time_seconds":1.5,"sla_itl_ms":20,"num_workers":3,
+	s, err := Parse(synthetic(`"replay_concurrency":4,"arrival_speedup_ratio":2,"max_sim_time_seconds":1.5,
+		"sla_itl_ms":20,"num_workers":3,
 		"router_mode":"kv_router","seed":7,"save_trace":"t","report_jsonl_path":"r","router_log":"l"`))
 	if err != nil {
 		t.Fatal(err)

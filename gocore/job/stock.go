@@ -15,8 +15,8 @@ import (
 // stockPlanner is ai-dynamo's planner, which the caller of a run drives. It answers the questions that planners of the
 // caller answer (see [askedPlanner]), and two before them:
 //
-//	{"planner": "configure", "config": X}              the answer: {"mode": "agg", "target": "throughput", "version": "1.3.1"}
-//	{"planner": "start", "pools": {}, "passes": null}  the answer: {}
+//	{"planner": "configure", "config": X}              -> {"mode": "agg", "target": "throughput", "version": "1.3.1"}
+//	{"planner": "start", "pools": {}, "passes": null}  -> {}
 //
 // X is the text of planner_config. Pools are what the planner has to know of the engines, see stockPool; passes are
 // those of benchmark, if there are any.

@@ -543,8 +543,9 @@ var options = slices.Concat([]option{
 		metavar: "LIMITS",
 		help:    "stop once more than N values are over a limit: ttft_ms>2000:N,itl_ms>50:N; also tpot_ms, e2e_ms",
 		doc: "Stop once more values than a number are over a limit: ``\"ttft_ms>2000:24,itl_ms>50:900\"`` ends at " +
-			"the 25th TTFT over 2,000 ms, or the 901st gap over 50 ms; also ``tpot_ms`` and ``e2e_ms``. The report says how many are over each, at the least: ``late_ttft_ms`` " +
-			"and so on count requests that are over. So a run that cannot keep a service level ends early.",
+			"the 25th TTFT over 2,000 ms, or the 901st gap over 50 ms; also ``tpot_ms`` and ``e2e_ms``. The report says " +
+			"how many are over each, at the least: ``late_ttft_ms`` and so on count requests that are over. So a run " +
+			"that cannot keep a service level ends early.",
 	},
 	{
 		Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}},

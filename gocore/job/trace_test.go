@@ -16,7 +16,8 @@ func writeSessions(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	var b strings.Builder
 	for i := range 40 {
-		fmt.Fprintf(&b, `{"session_id":"s%d","timestamp":%d,"input_length":40,"output_length":5,"hash_ids":[1,%d,%d]}`+"\n", i%7, 10*i+3, i%3, i)
+		fmt.Fprintf(&b, `{"session_id":"s%d","timestamp":%d,"input_length":40,"output_length":5,"hash_ids":[1,%d,%d]}`+"\n",
+			i%7, 10*i+3, i%3, i)
 	}
 	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
@@ -61,7 +62,8 @@ func TestSharedTrace(t *testing.T) {
 	for _, blockSize := range []int{4, 8} {
 		for _, more := range []string{`"arrival_speedup_ratio":2.5`, `"arrival_speedup_ratio":0.5,"num_workers":3`,
 			`"replay_concurrency":2`} {
-			config := fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"trace_block_size":16,"extra_engine_args":"{\"block_size\":%d}",%s}`,
+			config := fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"trace_block_size":16,`+
+				`"extra_engine_args":"{\"block_size\":%d}",%s}`,
 				path, blockSize, more)
 			configs, want = append(configs, config), append(want, outcome(t, config, &Monitor{}))
 		}
@@ -86,7 +88,8 @@ func TestSharedTraceStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"trace_block_size":16,"extra_engine_args":"{\"block_size\":4}"}`, path)
+	config := fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"trace_block_size":16,`+
+		`"extra_engine_args":"{\"block_size\":4}"}`, path)
 	want := outcome(t, config, &Monitor{})
 	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[1]}`),
 		0o644); err != nil {

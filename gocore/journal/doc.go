@@ -4,7 +4,7 @@
 // An event loop tells it when a request arrives, joins a worker and leaves it, and shows it every pass. A nil *Journal
 // is one that keeps nothing: all its methods return at once.
 //
-//	loop --Arrived, Joined, Pass, Coast, Step, Left--> Journal --+--> Timeline: slices, counters and arrows (package perfetto)
+//	loop --Arrived, Joined, Pass, Coast, Step, Left--> Journal --+--> Timeline: slices, counters, arrows (perfetto)
 //	                                                             +--> Series: windows of equal length
 //
 // A pass is recorded when it starts, and what it changes at its end is applied when the journal learns of a later

@@ -108,7 +108,8 @@ func (q *quantized) weight() (float64, error) {
 	name := strings.ToLower(q.Method)
 	for _, group := range q.GroupsOf {
 		if w := group.Weights; w != nil {
-			name = map[string]string{"float4": "nvfp4", "float8": "fp8", "int4": "int4_wo", "int8": "int8_wo"}[fmt.Sprintf("%s%d", w.Type, w.Bits)]
+			kinds := map[string]string{"float4": "nvfp4", "float8": "fp8", "int4": "int4_wo", "int8": "int8_wo"}
+			name = kinds[fmt.Sprintf("%s%d", w.Type, w.Bits)]
 		}
 	}
 	if q.Algorithm != "" && len(q.GroupsOf) == 0 {

@@ -63,7 +63,8 @@ func TestPublishedPools(t *testing.T) {
 	}
 	var ours, aside, theirs []float64
 	var table strings.Builder
-	table.WriteString("| model | engine | GPUs | share | published | estimated | error | AIC SDK 0.12 | its error | source |\n" +
+	table.WriteString("| model | engine | GPUs | share | published | estimated | error | AIC SDK " +
+		"0.12 | its error | source |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|\n")
 	for i, p := range pools {
 		a, err := ReadArchitecture(p.Model, configs[p.Model], nil)
@@ -83,8 +84,10 @@ func TestPublishedPools(t *testing.T) {
 			theirs = append(theirs, sdkOff)
 		}
 	}
-	summary := fmt.Sprintf("Of %d sizes: median error %s %%, 90th percentile %s %%. Of the %d that were kept aside: %s and "+
-		"%s %%. The AIC SDK 0.12, of the %d that it estimates in tokens: %s and %s %%.\n\n", len(ours), quantile(ours, 0.5), quantile(ours, 0.9),
+	summary := fmt.Sprintf("Of %d sizes: median error %s %%, 90th percentile %s %%. "+
+		"Of the %d that were kept aside: %s and "+
+		"%s %%. The AIC SDK 0.12, of the %d that it estimates in tokens: %s and %s %%.\n\n", len(ours), quantile(ours, 0.5),
+		quantile(ours, 0.9),
 		len(aside), quantile(aside, 0.5), quantile(aside, 0.9), len(theirs), quantile(theirs, 0.5), quantile(theirs, 0.9))
 	for _, list := range [][]float64{ours, aside} {
 		if median := list[len(list)/2]; median > 5 { // sorted by quantile
@@ -120,8 +123,10 @@ func (p *publishedPool) row(m Memory, sdk *int, oneGroup bool) (line string, off
 	if p.EP > 1 {
 		gpus += fmt.Sprintf(", EP %d", p.EP)
 	}
-	return fmt.Sprintf("| %s | %s %s | %s | %v | "+shown+" | "+shown+" | %+.1f %% | %s | %s | [log](%s) |\n", name, p.Engine,
-		p.Version, gpus, p.Fraction, want, got, 100*(got/want-1), theirs, theirError, p.Source), math.Abs(100 * (got/want - 1)), sdkOff
+	return fmt.Sprintf("| %s | %s %s | %s | %v | "+shown+" | "+shown+" | %+.1f %% | %s | %s | [log](%s) |\n", name,
+		p.Engine,
+		p.Version, gpus, p.Fraction, want, got, 100*(got/want-1), theirs, theirError,
+		p.Source), math.Abs(100 * (got/want - 1)), sdkOff
 }
 
 // quantile sorts a list and returns its value at a fraction, for a text.
@@ -184,7 +189,8 @@ func TestExperts(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := a.Weights(Serving{TP: 1})
-	for _, s := range []Serving{{TP: 1, ExpertTP: 1, ExpertEP: 4}, {TP: 1, ExpertTP: 4, ExpertEP: 1}, {TP: 1, ExpertTP: 2, ExpertEP: 2}} {
+	for _, s := range []Serving{{TP: 1, ExpertTP: 1, ExpertEP: 4}, {TP: 1, ExpertTP: 4, ExpertEP: 1},
+		{TP: 1, ExpertTP: 2, ExpertEP: 2}} {
 		if got, want := a.Weights(s), one-2*2*3*8*16*8*3/4; got != want {
 			t.Errorf("%+v: %d bytes, want %d", s, got, want)
 		}

@@ -205,9 +205,11 @@ func TestConfigs(t *testing.T) {
 		{`{"text_config": {"num_hidden_layers": 7, "model_type": "gemma3_text", ` + sizes + `}}`, "1 full 6 window"},
 		{`{"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], ` + sizes + `}`,
 			"1 full 1 window"},
-		{`{"num_hidden_layers": 8, "full_attention_interval": 4, ` + sizes + `, "linear_num_key_heads": 16, "linear_key_head_dim": 128,
+		{`{"num_hidden_layers": 8, "full_attention_interval": 4, ` + sizes +
+			`, "linear_num_key_heads": 16, "linear_key_head_dim": 128,
 			"linear_num_value_heads": 32, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4}`, "2 full 6 linear"},
-		{`{"num_hidden_layers": 4, "hybrid_override_pattern": "M*E-", ` + sizes + `, "mamba_num_heads": 64, "mamba_head_dim": 64, "n_groups": 8,
+		{`{"num_hidden_layers": 4, "hybrid_override_pattern": "M*E-", ` + sizes +
+			`, "mamba_num_heads": 64, "mamba_head_dim": 64, "n_groups": 8,
 			"ssm_state_size": 128, "conv_kernel": 4}`, "1 full 1 linear"},
 		{`{"num_hidden_layers": 4, "full_attention_interval": 4, ` + sizes + `}`,
 			"sizes of the linear layers are missing"},

@@ -119,7 +119,8 @@ func TestHPAOverTime(t *testing.T) {
 				{15, 1, 50, 2}, {30, 2, 50, Unchanged}, {60, 2, 50, Unchanged}, {75, 2, 50, 3},
 			}},
 		{"a tenth down, and no fraction of a worker stays",
-			`"target":10,"max":100,"stabilization_down_s":0,"down":{"policies":[{"type":"percent","value":10,"period_s":15}]}`, []sync{
+			`"target":10,"max":100,"stabilization_down_s":0,"down":{"policies":[{"type":"percent","value":10,"period_s":15}]}`,
+			[]sync{
 				{15, 10, 1, 9}, {30, 9, 1, 8},
 			}},
 		{"down disabled", `"target":10,"max":100,"stabilization_down_s":0,"down":{"select":"disabled"}`,
@@ -206,7 +207,8 @@ func TestSchedule(t *testing.T) {
 
 // TestTwoPools: each policy has its own clock and pool.
 func TestTwoPools(t *testing.T) {
-	a, err := ParseAutoscaler(`[{"policy":"queue","pool":"prefill","target":1,"sync_s":10},{"policy":"schedule","schedule":[[5,3],[10,4]]}]`, true)
+	a, err := ParseAutoscaler(`[{"policy":"queue","pool":"prefill","target":1,"sync_s":10},{"policy":"schedule",`+
+		`"schedule":[[5,3],[10,4]]}]`, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,49 +225,53 @@ func TestTwoPools(t *testing.T) {
 
 // TestParseAutoscaler: messages name the key, its value and what it may be.
 func TestParseAutoscaler(t *testing.T) {
-	for text, want := range map[string]string{
-		``:                               "not a JSON object",
-		`[]`:                             "got an empty list, want at least one policy",
-		`{} {}`:                          "something follows",
-		`{"policy":"vpa"}`:               `policy: got "vpa", want hpa, keda, queue or schedule`,
-		`{"policy":"hpa"}`:               "target: got nothing",
-		`{"policy":"hpa","target":0}`:    "target: got 0, want a number > 0",
-		`{"policy":"hpa","target":"5"}`:  "target: got a JSON string, want a number",
-		`{"policy":"hpa","target":1e-9}`: "target: got 1e-09, want at least 0.001",
-		`{"policy":"hpa","tarket":5}`:    `got the unknown key "tarket"; did you mean "target"?`,
-		`{"policy":"hpa","target":5,"schedule":[]}`:                                        "schedule: got [], want it left out with policy hpa",
-		`{"policy":"hpa","target":5,"metric":"cpu"}`:                                       `metric: got "cpu", want num_requests_waiting`,
-		`{"policy":"hpa","target":5,"kind":"sum"}`:                                         `kind: got "sum", want average, total or value`,
-		`{"policy":"hpa","target":5,"metric":"ttft_p95_ms","kind":"total"}`:                `kind: got "total", want value with metric ttft_p95_ms`,
-		`{"policy":"hpa","target":5,"metrics":[]}`:                                         "metrics: got a list, want it alone",
-		`{"policy":"hpa","metrics":[]}`:                                                    "metrics: got an empty list",
-		`{"policy":"hpa","target":5,"min":0}`:                                              "min: got 0, want 1 to 10000",
-		`{"policy":"hpa","target":5,"min":4,"max":3}`:                                      "max: got 3, want min or more",
-		`{"policy":"hpa","target":5,"max":10001}`:                                          "max: got 10001",
-		`{"policy":"hpa","target":5,"min":1.5}`:                                            "min: got a JSON number 1.5, want an integer",
-		`{"policy":"hpa","target":5,"sync_s":0}`:                                           "sync_s: got 0, want a number > 0",
-		`{"policy":"hpa","target":5,"tolerance":-1}`:                                       "tolerance: got -1, want a number >= 0",
-		`{"policy":"hpa","target":5,"up":{"select":"most"}}`:                               `up.select: got "most", want max, min or disabled`,
-		`{"policy":"hpa","target":5,"up":{"policies":[]}}`:                                 "up.policies: got an empty list",
-		`{"policy":"hpa","target":5,"down":{"policies":[{"type":"pods"}]}}`:                "down.policies: got no value or no period_s",
-		`{"policy":"hpa","target":5,"down":{"policies":[{"type":"x"}]}}`:                   `down.policies.type: got "x", want pods or percent`,
-		`{"policy":"hpa","target":5,"pool":"prefill"}`:                                     `pool: got "prefill", want decode, or it left out`,
-		`{"policy":"hpa","target":5,"pool":"both"}`:                                        `pool: got "both", want prefill or decode`,
-		`{"policy":"keda","target":5,"metric":"ttft_p95_ms"}`:                              "metric: got ttft_p95_ms",
-		`{"policy":"keda","target":5,"kind":"value"}`:                                      "kind: got",
-		`{"policy":"keda","target":5,"idle":1}`:                                            "idle: got 1, want 0 to 0",
-		`{"policy":"keda","target":5,"cooldown_s":-1}`:                                     "cooldown_s: got -1",
-		`{"policy":"queue"}`:                                                               "target: got nothing",
-		`{"policy":"schedule"}`:                                                            "schedule: got nothing",
-		`{"policy":"schedule","schedule":[[1,2],[1,3]]}`:                                   "schedule: got [1 3], want times that increase",
-		`{"policy":"schedule","schedule":[[1,2.5]]}`:                                       "schedule: got [1 2.5], want [seconds, workers]",
-		`[{"policy":"queue","target":1},{"policy":"queue","target":2}]`:                    "pool: got two policies for decode, want one for each pool",
-		`[{"policy":"queue","target":1},{"policy":"queue","target":0}]`:                    "policy 2: target: got 0",
-		`{"policy":"queue","target":1,"pool":"decode","max":3,"min":2,"sync_s":1,"up":{}}`: "up: got {}, want it left out with policy queue",
+	for _, test := range []struct{ text, want string }{
+		{``, "not a JSON object"},
+		{`[]`, "got an empty list, want at least one policy"},
+		{`{} {}`, "something follows"},
+		{`{"policy":"vpa"}`, `policy: got "vpa", want hpa, keda, queue or schedule`},
+		{`{"policy":"hpa"}`, "target: got nothing"},
+		{`{"policy":"hpa","target":0}`, "target: got 0, want a number > 0"},
+		{`{"policy":"hpa","target":"5"}`, "target: got a JSON string, want a number"},
+		{`{"policy":"hpa","target":1e-9}`, "target: got 1e-09, want at least 0.001"},
+		{`{"policy":"hpa","tarket":5}`, `got the unknown key "tarket"; did you mean "target"?`},
+		{`{"policy":"hpa","target":5,"schedule":[]}`, "schedule: got [], want it left out with policy hpa"},
+		{`{"policy":"hpa","target":5,"metric":"cpu"}`, `metric: got "cpu", want num_requests_waiting`},
+		{`{"policy":"hpa","target":5,"kind":"sum"}`, `kind: got "sum", want average, total or value`},
+		{`{"policy":"hpa","target":5,"metric":"ttft_p95_ms","kind":"total"}`,
+			`kind: got "total", want value with metric ttft_p95_ms`},
+		{`{"policy":"hpa","target":5,"metrics":[]}`, "metrics: got a list, want it alone"},
+		{`{"policy":"hpa","metrics":[]}`, "metrics: got an empty list"},
+		{`{"policy":"hpa","target":5,"min":0}`, "min: got 0, want 1 to 10000"},
+		{`{"policy":"hpa","target":5,"min":4,"max":3}`, "max: got 3, want min or more"},
+		{`{"policy":"hpa","target":5,"max":10001}`, "max: got 10001"},
+		{`{"policy":"hpa","target":5,"min":1.5}`, "min: got a JSON number 1.5, want an integer"},
+		{`{"policy":"hpa","target":5,"sync_s":0}`, "sync_s: got 0, want a number > 0"},
+		{`{"policy":"hpa","target":5,"tolerance":-1}`, "tolerance: got -1, want a number >= 0"},
+		{`{"policy":"hpa","target":5,"up":{"select":"most"}}`, `up.select: got "most", want max, min or disabled`},
+		{`{"policy":"hpa","target":5,"up":{"policies":[]}}`, "up.policies: got an empty list"},
+		{`{"policy":"hpa","target":5,"down":{"policies":[{"type":"pods"}]}}`, "down.policies: got no value or no period_s"},
+		{`{"policy":"hpa","target":5,"down":{"policies":[{"type":"x"}]}}`,
+			`down.policies.type: got "x", want pods or percent`},
+		{`{"policy":"hpa","target":5,"pool":"prefill"}`, `pool: got "prefill", want decode, or it left out`},
+		{`{"policy":"hpa","target":5,"pool":"both"}`, `pool: got "both", want prefill or decode`},
+		{`{"policy":"keda","target":5,"metric":"ttft_p95_ms"}`, "metric: got ttft_p95_ms"},
+		{`{"policy":"keda","target":5,"kind":"value"}`, "kind: got"},
+		{`{"policy":"keda","target":5,"idle":1}`, "idle: got 1, want 0 to 0"},
+		{`{"policy":"keda","target":5,"cooldown_s":-1}`, "cooldown_s: got -1"},
+		{`{"policy":"queue"}`, "target: got nothing"},
+		{`{"policy":"schedule"}`, "schedule: got nothing"},
+		{`{"policy":"schedule","schedule":[[1,2],[1,3]]}`, "schedule: got [1 3], want times that increase"},
+		{`{"policy":"schedule","schedule":[[1,2.5]]}`, "schedule: got [1 2.5], want [seconds, workers]"},
+		{`[{"policy":"queue","target":1},{"policy":"queue","target":2}]`,
+			"pool: got two policies for decode, want one for each pool"},
+		{`[{"policy":"queue","target":1},{"policy":"queue","target":0}]`, "policy 2: target: got 0"},
+		{`{"policy":"queue","target":1,"pool":"decode","max":3,"min":2,"sync_s":1,"up":{}}`,
+			"up: got {}, want it left out with policy queue"},
 	} {
-		_, err := ParseAutoscaler(text, false)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", text, err, want)
+		_, err := ParseAutoscaler(test.text, false)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.text, err, test.want)
 		}
 	}
 }

@@ -19,9 +19,12 @@ import (
 // sglangEngines have little room.
 var sglangEngines = []string{
 	`{"engine_type":"sglang","block_size":4,"num_gpu_blocks":30}`,
-	`{"engine_type":"sglang","block_size":4,"num_gpu_blocks":12,"sglang":{"chunked_prefill_size":8,"clip_max_new_tokens":1}}`,
-	`{"engine_type":"sglang","block_size":4,"num_gpu_blocks":16,"max_num_seqs":2,"sglang":{"schedule_conservativeness":0}}`,
-	`{"engine_type":"sglang","block_size":4,"num_gpu_blocks":10,"sglang":{"schedule_policy":"lpm","chunked_prefill_size":4}}`,
+	`{"engine_type":"sglang","block_size":4,"num_gpu_blocks":12,"sglang":{"chunked_prefill_size":8,` +
+		`"clip_max_new_tokens":1}}`,
+	`{"engine_type":"sglang","block_size":4,"num_gpu_blocks":16,"max_num_seqs":2,` +
+		`"sglang":{"schedule_conservativeness":0}}`,
+	`{"engine_type":"sglang","block_size":4,"num_gpu_blocks":10,"sglang":{"schedule_policy":"lpm",` +
+		`"chunked_prefill_size":4}}`,
 }
 
 // disaggConfig prepares a run with two pools whose blocks have 4 tokens, every third time of SGLang engines.
@@ -319,13 +322,14 @@ func TestDisaggDeadEnd(t *testing.T) {
 	}
 	cfg.MaxSimTimeMs = 60
 	d := runDisagg(t, cfg)
+	const in = "tokens, 0 emitted, needs 3 blocks, holds 2)"
 	const want = "dead end at 33.610635 ms of simulated time, requests left: 5; " +
 		"num_gpu_blocks is 20 on prefill workers and 5 on decode workers, of 4 tokens, a larger pool may help" +
-		"; t.jsonl line 1 is in transfer on decode worker 0 (prompt 8 + output 1 tokens, 0 emitted, needs 3 blocks, holds 2)" +
-		"; t.jsonl line 3 is in transfer on decode worker 0 (prompt 8 + output 3 tokens, 0 emitted, needs 3 blocks, holds 2)" +
+		"; t.jsonl line 1 is in transfer on decode worker 0 (prompt 8 + output 1 " + in +
+		"; t.jsonl line 3 is in transfer on decode worker 0 (prompt 8 + output 3 " + in +
 		"; t.jsonl line 5 is waiting for room on decode worker 0 (prompt 8 + output 5 tokens, 0 emitted, needs 4 blocks)" +
-		"; t.jsonl line 2 is in transfer on decode worker 1 (prompt 8 + output 2 tokens, 0 emitted, needs 3 blocks, holds 2)" +
-		"; t.jsonl line 4 is in transfer on decode worker 1 (prompt 8 + output 4 tokens, 0 emitted, needs 3 blocks, holds 2)"
+		"; t.jsonl line 2 is in transfer on decode worker 1 (prompt 8 + output 2 " + in +
+		"; t.jsonl line 4 is in transfer on decode worker 1 (prompt 8 + output 4 " + in
 	if err := d.fleet.DeadEnd(); err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

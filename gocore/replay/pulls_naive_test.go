@@ -522,7 +522,8 @@ func naiveConfig(t *testing.T, rng *rand.Rand) Config {
 	}
 	pool := func(role engine.Role) engineargs.Args {
 		return parseArgs(t, fmt.Sprintf(
-			`{"scheduler":%q,"long_prefill_token_threshold":%d,"worker_type":%q,"block_size":%d,"num_gpu_blocks":%d,"max_num_seqs":%d,"max_num_batched_tokens":%d}`,
+			`{"scheduler":%q,"long_prefill_token_threshold":%d,"worker_type":%q,"block_size":%d,"num_gpu_blocks":%d,`+
+				`"max_num_seqs":%d,"max_num_batched_tokens":%d}`,
 			release, most, role, blockSize, longest+rng.IntN(2*longest), 1+rng.IntN(6), 6+rng.IntN(60)))
 	}
 	cfg := config(t, fmt.Sprintf(`{"block_size":%d}`, blockSize), rows.String(), 1, 0)

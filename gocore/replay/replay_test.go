@@ -99,7 +99,8 @@ var engines = []string{
 	`{"block_size":4,"num_gpu_blocks":14}`,
 	`{"block_size":4,"num_gpu_blocks":14,"preemption_mode":"fifo","max_num_batched_tokens":16}`,
 	`{"block_size":4,"num_gpu_blocks":16,"enable_prefix_caching":false,"max_num_seqs":3}`,
-	`{"block_size":4,"num_gpu_blocks":20,"eviction_backend":"lru","enable_chunked_prefill":false,"max_num_batched_tokens":20}`,
+	`{"block_size":4,"num_gpu_blocks":20,"eviction_backend":"lru","enable_chunked_prefill":false,` +
+		`"max_num_batched_tokens":20}`,
 	`{"block_size":4,"num_gpu_blocks":20,"eviction_backend":"multi_lru","watermark":0.2}`,
 }
 

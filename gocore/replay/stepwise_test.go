@@ -95,7 +95,8 @@ func (d drawnRun) drafts(rng *rand.Rand) func(worker int) *speculation.Drafts {
 
 func (d drawnRun) sglangArgs(rng *rand.Rand) string {
 	return fmt.Sprintf(
-		`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d,"max_num_seqs":%d,"sglang":{"schedule_policy":%q,"chunked_prefill_size":%d}}`,
+		`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d,"max_num_seqs":%d,"sglang":{"schedule_policy":%q,`+
+			`"chunked_prefill_size":%d}}`,
 		[]int{1, 2, 4}[rng.IntN(3)], 30+rng.IntN(200), []int{2, 5, 256}[rng.IntN(3)],
 		[]string{"fcfs", "lpm"}[rng.IntN(2)], []int{8, 64}[rng.IntN(2)])
 }
@@ -161,11 +162,13 @@ func ownSGLangArgs(rng *rand.Rand) string {
 		ratio = `,"speedup_ratio":1e12`
 	}
 	if rng.IntN(4) == 0 {
-		ratio += fmt.Sprintf(`,"host_cache":{"num_blocks":%d,"write_policy":%q,"load_ms_per_block":%g,"store_ms_per_block":%g}`, 1+rng.IntN(800)/blockSize,
+		ratio += fmt.Sprintf(`,"host_cache":{"num_blocks":%d,"write_policy":%q,"load_ms_per_block":%g,`+
+			`"store_ms_per_block":%g}`, 1+rng.IntN(800)/blockSize,
 			[]string{"write_through", "write_through_selective", "write_back"}[rng.IntN(3)], rng.Float64(),
 			4*rng.Float64())
 	}
-	return fmt.Sprintf(`{"engine_type":"sglang","scheduler":"sglang","block_size":%d,"max_num_seqs":%d,"num_gpu_blocks":%d%s,"sglang":{%s}}`,
+	return fmt.Sprintf(`{"engine_type":"sglang","scheduler":"sglang","block_size":%d,"max_num_seqs":%d,`+
+		`"num_gpu_blocks":%d%s,"sglang":{%s}}`,
 		blockSize, 1+rng.IntN(6), (200+rng.IntN(400))/blockSize+8, ratio, strings.Join(nested, ","))
 }
 

@@ -168,12 +168,15 @@ func TestBurstsInTicks(t *testing.T) {
 func TestChunksInTicks(t *testing.T) {
 	rows := row(0, 300, 3, "1", "2", "3", "4", "5") + row(0, 100, 2, "1", "6") + row(5, 64, 4, "1") +
 		row(6, 200, 1, "7", "8", "9", "10")
-	for engineArgs, want := range map[string]string{
-		`{"engine_type":"sglang","block_size":64,"num_gpu_blocks":1024,"sglang":{"chunked_prefill_size":128,"max_prefill_tokens":128}}`: "1/128/0 0/0 2/400 · 1/128/128 0/0 4/664 · 1/44/256 1/300 3/364 · 1/100/64 2/401 2/264",
-		`{"block_size":64,"num_gpu_blocks":1024,"max_num_batched_tokens":128}`:                                                          "1/128/0 0/0 1/100 · 1/128/128 0/0 3/364 · 3/128/320 1/64 0/0 · 1/125/48 3/467 0/0",
+	for _, test := range []struct{ engineArgs, want string }{
+		{`{"engine_type":"sglang","block_size":64,"num_gpu_blocks":1024,"sglang":{"chunked_prefill_size":128,` +
+			`"max_prefill_tokens":128}}`,
+			"1/128/0 0/0 2/400 · 1/128/128 0/0 4/664 · 1/44/256 1/300 3/364 · 1/100/64 2/401 2/264"},
+		{`{"block_size":64,"num_gpu_blocks":1024,"max_num_batched_tokens":128}`,
+			"1/128/0 0/0 1/100 · 1/128/128 0/0 3/364 · 3/128/320 1/64 0/0 · 1/125/48 3/467 0/0"},
 	} {
 		w := &watcher{atMs: []float64{400}}
-		watched(t, w, engineArgs, rows+row(900, 64, 1, "20"), nil)
+		watched(t, w, test.engineArgs, rows+row(900, 64, 1, "20"), nil)
 		var shown []string
 		for _, p := range w.passes[:4] {
 			s, q := &p.Scheduled, &p.Queued
@@ -181,8 +184,8 @@ func TestChunksInTicks(t *testing.T) {
 				s.PrefillRequests, s.PrefillTokens, s.PrefillKVTokens, s.DecodeRequests, s.DecodeKVTokens,
 				q.PrefillRequests, q.PrefillTokens))
 		}
-		if got := strings.Join(shown, " · "); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", engineArgs, got, want)
+		if got := strings.Join(shown, " · "); got != test.want {
+			t.Errorf("%s:\n got %s\nwant %s", test.engineArgs, got, test.want)
 		}
 	}
 }

@@ -13,9 +13,11 @@ import (
 
 const pageHead = `# Keys of the report and columns of its rows
 
-<!-- Code generated from gocore/report/keys.go, distribution.go and rows.go by go generate ./gocore/report. DO NOT EDIT. -->
+<!-- Code generated from gocore/report/keys.go, distribution.go and rows.go by go generate ./gocore/report. ` +
+	`DO NOT EDIT. -->
 
-[The report and its rows](../report.md) says which requests a number is about. Times are in simulated milliseconds from the first arrival on.
+[The report and its rows](../report.md) says which requests a number is about. Times are in simulated milliseconds ` +
+	`from the first arrival on.
 
 ## Keys
 
@@ -32,34 +34,45 @@ func TestGeneratedPage(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", k.name, k.unit, doc)
 	}
-	out.WriteString("| `attribution` |  | Where latencies come from, see [why](../why.md#where-the-numbers-are). The key is there only with `--explain`. |\n")
-	out.WriteString("| `tenants`, `tenant_jain_index` |  | What each tenant of the trace got, see [tenants](../routers.md#tenants-priorities-and-deadlines). The keys are there only if the trace has tenants. |\n")
-	fmt.Fprintf(&out, "| `provenance` |  | What was run, see [where a report comes from](../report.md#where-a-report-comes-from). |\n"+
-		"\n## Statistics\n\nEach group has the keys `%s_GROUP`, and `count_GROUP`, the number of values they are over. Percentiles are\n"+
-		"nearest ranks, not interpolated; `std` is that of the population.\n\n| group | unit | over |\n|---|---|---|\n",
+	out.WriteString("| `attribution` |  | Where latencies come from, see [why](../why.md#where-the-numbers-are). " +
+		"The key is there only with `--explain`. |\n")
+	out.WriteString("| `tenants`, `tenant_jain_index` |  | What each tenant of the trace got, " +
+		"see [tenants](../routers.md#tenants-priorities-and-deadlines). The keys are there only if the trace has tenants. " +
+		"|\n")
+	fmt.Fprintf(&out,
+		"| `provenance` |  | What was run, see [where a report comes from](../report.md#where-a-report-comes-from). |\n"+
+			"\n## Statistics\n\nEach group has the keys `%s_GROUP`, and `count_GROUP`, the number of values they are over. "+
+			"Percentiles are\n"+
+			"nearest ranks, not interpolated; `std` is that of the population.\n\n| group | unit | over |\n|---|---|---|\n",
 		strings.Join(statNames[:], "_GROUP`, `"))
 	for _, g := range groups {
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", g.name, g.unit, g.doc)
 	}
-	out.WriteString("\n## Columns of the rows\n\nA value that a request does not have is null in the file. In Python it is NaN for a time, -1 for a count or an index, and\n" +
+	out.WriteString("\n## Columns of the rows\n\nA value that a request does not have is null in the file. " +
+		"In Python it is NaN for a time, -1 for a count or an index, and\n" +
 		"`\"\"` for a text.\n\n| column | meaning |\n|---|---|\n")
 	for _, c := range columns {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
-	out.WriteString("\n## Columns of runs with data-parallel ranks\n\nWith several [ranks](../ranks.md) per worker rows have this column, too.\n\n| column | meaning |\n|---|---|\n")
+	out.WriteString("\n## Columns of runs with data-parallel ranks\n\nWith several [ranks](../ranks.md) per worker " +
+		"rows have this column, too.\n\n| column | meaning |\n|---|---|\n")
 	for _, c := range slices.Concat(rankColumns, prefillRankColumns) {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
-	out.WriteString("\n## Columns of traces with tenants or deadlines\n\nIf any row of the trace has a [tenant or a deadline](../routers.md#tenants-priorities-and-deadlines), rows have these columns, too.\n\n| column | meaning |\n|---|---|\n")
+	out.WriteString("\n## Columns of traces with tenants or deadlines\n\nIf any row of the trace has a [tenant or a " +
+		"deadline](../routers.md#tenants-priorities-and-deadlines), rows have these columns, too.\n\n" +
+		"| column | meaning |\n|---|---|\n")
 	for _, c := range tenantColumns {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
-	out.WriteString("\n## Columns of explained runs\n\nWith `--explain` or `attribution=True` rows have these columns, too. The parts of a latency are never negative and add up to it.\n" +
+	out.WriteString("\n## Columns of explained runs\n\nWith `--explain` or `attribution=True` rows have these columns, " +
+		"too. The parts of a latency are never negative and add up to it.\n" +
 		"[Why latencies are what they are](../why.md) defines them.\n\n| column | meaning |\n|---|---|\n")
 	for _, c := range partColumns {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
-	out.WriteString("\n## Columns of runs with faults\n\nWith [faults](../faults.md), client time-outs or hedging rows have these columns, too.\n\n| column | meaning |\n|---|---|\n")
+	out.WriteString("\n## Columns of runs with faults\n\nWith [faults](../faults.md), client time-outs or hedging rows " +
+		"have these columns, too.\n\n| column | meaning |\n|---|---|\n")
 	for _, c := range trialColumns {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}

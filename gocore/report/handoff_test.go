@@ -13,7 +13,8 @@ import (
 // rejected by its prefill worker, one refused by its decode worker, one canceled, and one that is not over.
 func handoffs(t *testing.T) (*Collector, *workload.Workload) {
 	t.Helper()
-	w, err := workload.LoadMooncake(strings.NewReader(strings.Repeat(`{"timestamp":0,"hash_ids":[1,2],"output_length":3}`+"\n", 5)), "t",
+	w, err := workload.LoadMooncake(strings.NewReader(strings.Repeat(`{"timestamp":0,"hash_ids":[1,2],"output_length":3}`+
+		"\n", 5)), "t",
 		workload.TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -63,22 +64,27 @@ func TestHandoffRows(t *testing.T) {
 	if err := c.Rows(w).WriteJSONL(&text); err != nil {
 		t.Fatal(err)
 	}
-	const none = `"first_token_ms":null,"last_token_ms":null,"ttft_ms":null,"ttst_ms":null,"e2e_latency_ms":null,"itl_ms":null,` +
+	const none = `"first_token_ms":null,"last_token_ms":null,"ttft_ms":null,"ttst_ms":null,"e2e_latency_ms":null,` +
+		`"itl_ms":null,` +
 		`"input_length":8,"output_length":3,`
 	want := []string{
-		`"first_admit_ms":1.0,"first_token_ms":12.0,"last_token_ms":25.0,"ttft_ms":11.5,"ttst_ms":10.0,"e2e_latency_ms":24.5,"itl_ms":6.5,` +
+		`"first_admit_ms":1.0,"first_token_ms":12.0,"last_token_ms":25.0,"ttft_ms":11.5,"ttst_ms":10.0,` +
+			`"e2e_latency_ms":24.5,"itl_ms":6.5,` +
 			`"input_length":8,"output_length":3,"reused_input_tokens":4,"prefill_worker_idx":0,"decode_worker_idx":1,` +
 			`"prefill_admit_ms":1.0,"source_held_ms":9.0,"destination_reserved_ms":9.5,"destination_activated_ms":10.0,` +
 			`"decode_admit_ms":11.0,"source_released_ms":10.5,"decode_reused_input_tokens":8,` +
-			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":0,"terminal_status":"completed","rejection_reason":null,"trace_row":0,"state":"finished"}`,
+			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":0,"terminal_status":"completed",` +
+			`"rejection_reason":null,"trace_row":0,"state":"finished"}`,
 		`"first_admit_ms":null,` + none + `"reused_input_tokens":0,"prefill_worker_idx":1,"decode_worker_idx":null,` +
 			`"prefill_admit_ms":null,"source_held_ms":null,"destination_reserved_ms":null,"destination_activated_ms":null,` +
 			`"decode_admit_ms":null,"source_released_ms":null,"decode_reused_input_tokens":null,` +
-			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":null,"terminal_status":"rejected","rejection_reason":"too large","trace_row":1,"state":"rejected"}`,
+			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":null,"terminal_status":"rejected",` +
+			`"rejection_reason":"too large","trace_row":1,"state":"rejected"}`,
 		`"first_admit_ms":1.0,` + none + `"reused_input_tokens":0,"prefill_worker_idx":0,"decode_worker_idx":null,` +
 			`"prefill_admit_ms":1.0,"source_held_ms":9.0,"destination_reserved_ms":null,"destination_activated_ms":null,` +
 			`"decode_admit_ms":null,"source_released_ms":null,"decode_reused_input_tokens":null,` +
-			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":0,"terminal_status":"failed","rejection_reason":"no room","trace_row":2,"state":"failed"}`,
+			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":0,"terminal_status":"failed",` +
+			`"rejection_reason":"no room","trace_row":2,"state":"failed"}`,
 		`"terminal_status":"canceled","rejection_reason":null,"trace_row":3,"state":"cancelled"}`,
 		`"terminal_status":null,"rejection_reason":null,"trace_row":4,"state":"waiting"}`,
 	}

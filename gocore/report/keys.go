@@ -133,7 +133,8 @@ var keys = []key{
 	{name: "host_load_busy_ratio", unit: "0 to 1", doc: "The same of copies from the host.", hosted: true,
 		float: func(s *sums) float64 { return s.used.busy(s.copied.LoadMs) }},
 	{name: "host_stored_bytes", unit: "bytes",
-		doc: "Bytes copied to the host; only if those of a token are known (`kv_bytes_per_token`, or AIC), like the next one.", sized: true,
+		doc: "Bytes copied to the host; only if those of a token are known (`kv_bytes_per_token`, or AIC), " +
+			"like the next one.", sized: true,
 		int: func(s *sums) int { return s.copied.Stored * s.used.HostBlockBytes }},
 	{name: "host_loaded_bytes", unit: "bytes", doc: "Bytes copied back from the host.", sized: true,
 		int: func(s *sums) int { return s.copied.Loaded * s.used.HostBlockBytes }},
@@ -189,7 +190,8 @@ type group struct {
 var groups = []group{
 	{name: "ttft_ms", unit: "ms", doc: "Time to first token, first token minus arrival, of each completed request.",
 		once: func(l latencies) []float64 { return l.ttft }},
-	{name: "ttst_ms", unit: "ms", doc: "Time to second token, counted from the first one, of each with two tokens or more.",
+	{name: "ttst_ms", unit: "ms",
+		doc:  "Time to second token, counted from the first one, of each with two tokens or more.",
 		once: func(l latencies) []float64 { return l.ttst }},
 	{name: "tpot_ms", unit: "ms", doc: "Time per output token, the mean gap between its tokens, of each with two " +
 		"tokens or more. AIPerf calls it inter-token latency.",

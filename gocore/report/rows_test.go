@@ -47,21 +47,25 @@ func TestRowsText(t *testing.T) {
 	if err := threeRows(t).WriteJSONL(&text); err != nil {
 		t.Fatal(err)
 	}
-	const handoff = `"prefill_admit_ms":null,"source_held_ms":null,"destination_reserved_ms":null,"destination_activated_ms":null,` +
+	const handoff = `"prefill_admit_ms":null,"source_held_ms":null,"destination_reserved_ms":null,` +
+		`"destination_activated_ms":null,` +
 		`"decode_admit_ms":null,"source_released_ms":null,"decode_reused_input_tokens":null,` +
 		`"prefill_route_overlap_tokens":null,"decode_route_overlap_tokens":null,`
 	want := `{"session_id":"<a> é","turn_index":0,"uuid":"00000000-0000-4000-8000-000000000001",` +
-		`"arrival_time_ms":0.5,"first_admit_ms":1.0,"first_token_ms":10.0,"last_token_ms":15.25,"ttft_ms":9.5,"ttst_ms":5.25,` +
+		`"arrival_time_ms":0.5,"first_admit_ms":1.0,"first_token_ms":10.0,"last_token_ms":15.25,` +
+		`"ttft_ms":9.5,"ttst_ms":5.25,` +
 		`"e2e_latency_ms":14.75,"itl_ms":5.25,"input_length":4,"output_length":2,"reused_input_tokens":4,` +
 		`"prefill_worker_idx":null,"decode_worker_idx":0,` + handoff +
 		`"terminal_status":"completed","rejection_reason":null,"trace_row":1,"state":"finished"}` + "\n" +
 		`{"session_id":"request_3","turn_index":0,"uuid":"00000000-0000-4000-8000-000000000002",` +
-		`"arrival_time_ms":0.5,"first_admit_ms":null,"first_token_ms":null,"last_token_ms":null,"ttft_ms":null,"ttst_ms":null,` +
+		`"arrival_time_ms":0.5,"first_admit_ms":null,"first_token_ms":null,"last_token_ms":null,` +
+		`"ttft_ms":null,"ttst_ms":null,` +
 		`"e2e_latency_ms":null,"itl_ms":null,"input_length":4,"output_length":1,"reused_input_tokens":0,` +
 		`"prefill_worker_idx":null,"decode_worker_idx":1,` + handoff +
 		`"terminal_status":"rejected","rejection_reason":"too \"large\"","trace_row":2,"state":"rejected"}` + "\n" +
 		`{"session_id":"<a> é","turn_index":1,"uuid":"00000000-0000-4000-8000-000000000003",` +
-		`"arrival_time_ms":0.5,"first_admit_ms":20.0,"first_token_ms":null,"last_token_ms":null,"ttft_ms":null,"ttst_ms":null,` +
+		`"arrival_time_ms":0.5,"first_admit_ms":20.0,"first_token_ms":null,"last_token_ms":null,` +
+		`"ttft_ms":null,"ttst_ms":null,` +
 		`"e2e_latency_ms":null,"itl_ms":null,"input_length":4,"output_length":9,"reused_input_tokens":0,` +
 		`"prefill_worker_idx":null,"decode_worker_idx":0,` + handoff +
 		`"terminal_status":null,"rejection_reason":null,"trace_row":3,"state":"waiting"}` + "\n"

@@ -23,11 +23,13 @@ func TestParseConfig(t *testing.T) {
 		change func(*Config)
 	}{
 		{`{}`, func(*Config) {}},
-		{`{"overlap_score_weight": null, "router_policy_config": null, "router_predicted_ttl_secs": null, "router_snapshot_threshold": null,
+		{`{"overlap_score_weight": null, "router_policy_config": null, "router_predicted_ttl_secs": null,
+			"router_snapshot_threshold": null,
 			"router_seed": null, "router_max_tree_size": null}`, func(*Config) {}},
-		{`{"overlap_score_credit": 0, "overlap_score_credit_decay": 2, "prefill_load_scale": 3, "router_temperature": 1e-3}`, func(c *Config) {
-			c.OverlapCredit, c.OverlapCreditDecay, c.PrefillLoadScale, c.Temperature = 0, 2, 3, 1e-3
-		}},
+		{`{"overlap_score_credit": 0, "overlap_score_credit_decay": 2, "prefill_load_scale": 3, "router_temperature": 1e-3}`,
+			func(c *Config) {
+				c.OverlapCredit, c.OverlapCreditDecay, c.PrefillLoadScale, c.Temperature = 0, 2, 3, 1e-3
+			}},
 		{`{"router_track_active_blocks": false, "router_assume_kv_reuse": false, "router_track_prefill_tokens": false}`,
 			func(c *Config) {
 				c.TrackActiveBlocks, c.AssumeKVReuse, c.TrackPrefillTokens = false, false, false
@@ -96,7 +98,8 @@ func TestConfigWarnings(t *testing.T) {
 		{`{"use_kv_events": false}`, []string{"router_config: use_kv_events has no effect on offline replay"}},
 		{`{"use_kv_events": true, "router_event_threads": 4, "router_ttl_secs": 120, "shared_cache_type": "none"}`,
 			nil},
-		{`{"shared_cache_type": "hicache", "shared_cache_multiplier": 1, "router_replica_sync": true, "router_track_output_blocks": true,
+		{`{"shared_cache_type": "hicache", "shared_cache_multiplier": 1, "router_replica_sync": true,
+			"router_track_output_blocks": true,
 			"router_event_threads": 1, "host_cache_hit_weight": 0, "router_predicted_ttl_secs": 0}`,
 			[]string{"router_config: router_replica_sync, router_track_output_blocks, router_event_threads, " +
 				"shared_cache_type, router_predicted_ttl_secs have no effect on offline replay"}},
@@ -119,7 +122,8 @@ func TestConfigWarnings(t *testing.T) {
 func TestConfigRefused(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{`[]`, `got [], want a JSON object`},
-		{`{"temperature": 1}`, `unknown field "temperature", want one of 35, such as router_temperature, router_seed, serve_indexer`},
+		{`{"temperature": 1}`, `unknown field "temperature", want one of 35, such as router_temperature, ` +
+			`router_seed, serve_indexer`},
 		{`{"router_temp": 1}`, `unknown field "router_temp", did you mean "router_temperature"?`},
 		{`{"router_temperatur": 1}`, `unknown field "router_temperatur", did you mean "router_temperature"?`},
 		{`{"overlap_score_credits": 1}`, `unknown field "overlap_score_credits", did you mean "overlap_score_credit"?`},
@@ -129,7 +133,8 @@ func TestConfigRefused(t *testing.T) {
 		{`{"overlap_score_credit": 1.5}`,
 			`overlap_score_credit: got 1.5, want a finite number from 0 to 1 (use prefill_load_scale for more weight)`},
 		{`{"overlap_score_credit": -1, "overlap_score_weight": -1}`,
-			`overlap_score_weight: got -1, want a finite number >= 0; overlap_score_credit: got -1, want a finite number from 0 to 1`},
+			`overlap_score_weight: got -1, want a finite number >= 0; overlap_score_credit: got -1, ` +
+				`want a finite number from 0 to 1`},
 		{`{"overlap_score_credit_decay": -1}`, `overlap_score_credit_decay: got -1, want a finite number >= 0`},
 		{`{"prefill_load_scale": "1"}`, `prefill_load_scale: got "1", want a finite number >= 0`},
 		{`{"router_queue_threshold": -1}`, `router_queue_threshold: got -1, want a finite number >= 0`},

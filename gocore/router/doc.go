@@ -25,8 +25,8 @@
 //     to work off, in blocks, less a credit for what it has cached, plus the blocks its requests would then fill.
 //  4. The cheapest worker is taken; several that cost exactly the same are equally probable. At a temperature above 0
 //     each worker has a probability, and cheap ones a higher one.
-//  5. The tracker books the request on that worker: prompt tokens that are not cached until PrefillCompleted, full blocks
-//     of the prompt until Free.
+//  5. The tracker books the request on that worker: prompt tokens that are not cached until PrefillCompleted, full
+//     blocks of the prompt until Free.
 //
 // Each PrefillCompleted, Free and Cancel of an active request can end the wait of others. Time alone does not, nor do
 // cache events.

@@ -58,9 +58,12 @@ const pageHead = `# Router configuration
 
 <!-- Code generated from gocore/router/fields.go by go generate ./gocore/router. DO NOT EDIT. -->
 
-These are the keys of ` + "`--router-config`" + ` (a JSON object, or ` + "`@FILE`" + ` with JSON or YAML), and the keywords of the Python class
-` + "`KvRouterConfig`" + `, which takes None for JSON's null. They concern ` + "`--router-mode kv_router`" + `. Fields that work with live routers
-only have no effect in a replay: they are accepted and checked, so that the configuration of a live router can be used, and
+These are the keys of ` + "`--router-config`" + ` (a JSON object, or ` + "`@FILE`" +
+	` with JSON or YAML), and the keywords of the Python class
+` + "`KvRouterConfig`" + `, which takes None for JSON's null. They concern ` + "`--router-mode kv_router`" +
+	`. Fields that work with live routers
+only have no effect in a replay: they are accepted and checked, so that the configuration ` +
+	`of a live router can be used, and
 a warning names those that are set.
 
 `

@@ -107,7 +107,8 @@ func inFile(value json.RawMessage) any {
 func findOption(word string) (opt option, on bool, err error) {
 	name, found := strings.CutPrefix(word, "--")
 	if !found {
-		return opt, false, fmt.Errorf("unrecognized argument: %q, want options such as --http-port 8000; --help lists all", word)
+		return opt, false, fmt.Errorf("unrecognized argument: %q, want options such as --http-port 8000; --help lists all",
+			word)
 	}
 	if rest, newer := strings.CutPrefix(name, "ais-"); newer { // as Dynamo 1.6 spells it
 		name = "aic-" + rest
@@ -169,7 +170,8 @@ func (o option) value(text string) (any, error) {
 		return nil, unreadable(o.Name, path, err)
 	}
 	if !json.Valid(content) {
-		return nil, fmt.Errorf("%s: got the file %q, want one with JSON; the command of the Python package reads YAML, too", o.Name, path)
+		return nil, fmt.Errorf("%s: got the file %q, want one with JSON; the command of the Python package reads YAML, too",
+			o.Name, path)
 	}
 	return string(content), nil
 }

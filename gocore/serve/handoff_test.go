@@ -7,7 +7,8 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-const pools = `{"standalone": true, "model_name": "m", "num_prefill_workers": 1, "num_decode_workers": 2, "router_mode": "kv", `
+const pools = `{"standalone": true, "model_name": "m", "num_prefill_workers": 1, "num_decode_workers": 2, ` +
+	`"router_mode": "kv", `
 
 // TestOwnHandoffs: prefill and decode workers of a server hand over by vLLM's own rules, at the speed that is given.
 func TestOwnHandoffs(t *testing.T) {

@@ -97,7 +97,8 @@ func nextBatch(t *testing.T, batches <-chan eventstest.Batch) eventstest.Batch {
 // and an emptied cache.
 func TestRankPorts(t *testing.T) {
 	first := freeport.Ports(t, 4)
-	served(t, fmt.Sprintf(`, "http_port": %d, "data_parallel_size": 2, "data_parallel_ports": true, "zmq_kv_events_ports": "%d", "block_size": 4, "speedup_ratio": 1000`,
+	served(t, fmt.Sprintf(`, "http_port": %d, "data_parallel_size": 2, "data_parallel_ports": true, `+
+		`"zmq_kv_events_ports": "%d", "block_size": 4, "speedup_ratio": 1000`,
 		first, first+2))
 	for rank := range 2 {
 		asked(t, first+rank, "/v1/completions", `{"prompt": "x", "max_tokens": 1}`) // both serve
@@ -137,22 +138,27 @@ func TestRankPorts(t *testing.T) {
 
 // TestEventPorts: the ports of all workers of a server with several.
 func TestEventPorts(t *testing.T) {
-	for members, want := range map[string]string{
-		`, "zmq_kv_events_ports": "20080"`:                                                                                       "",
-		`, "num_workers": 2, "zmq_kv_events_ports": "20080"`:                                                                     "zmq_kv_events_ports: must have exactly num_workers (2) ports, got 1",
-		`, "num_workers": 2, "data_parallel_size": 4, "zmq_kv_events_ports": "20080,20090"`:                                      "",
-		`, "num_prefill_workers": 2, "num_decode_workers": 1, "zmq_kv_events_ports": "20080,20090"`:                              "",
-		`, "zmq_replay_ports": "20080"`:                                                                                          "zmq_replay_ports: requires zmq_kv_events_ports",
-		`, "zmq_kv_events_ports": "20080", "enable_prefix_caching": false`:                                                       "there are no KV events without enable_prefix_caching",
-		`, "zmq_kv_events_ports": "20080", "extra_engine_args": "{\"scheduler\": \"vllm\", \"dp_size\": 2, \"block_size\": 16}"`: "ranks that run their passes together",
-		`, "data_parallel_ports": true`:                                                                                          "data_parallel_ports: got true, want data_parallel_size of 2 or more",
-		`, "data_parallel_ports": true, "data_parallel_size": 2, "num_workers": 2`:                                               "want one worker, whose ranks are the servers",
-		`, "data_parallel_ports": true, "data_parallel_size": 9, "http_port": 65530`:                                             "http_port: got 65530, want at most 65527 for 9 ranks",
-		`, "data_parallel_ports": true, "data_parallel_size": 2, "record": "r"`:                                                  "want record left out",
+	for _, test := range []struct{ members, want string }{
+		{`, "zmq_kv_events_ports": "20080"`, ""},
+		{`, "num_workers": 2, "zmq_kv_events_ports": "20080"`,
+			"zmq_kv_events_ports: must have exactly num_workers (2) ports, got 1"},
+		{`, "num_workers": 2, "data_parallel_size": 4, "zmq_kv_events_ports": "20080,20090"`, ""},
+		{`, "num_prefill_workers": 2, "num_decode_workers": 1, "zmq_kv_events_ports": "20080,20090"`, ""},
+		{`, "zmq_replay_ports": "20080"`, "zmq_replay_ports: requires zmq_kv_events_ports"},
+		{`, "zmq_kv_events_ports": "20080", "enable_prefix_caching": false`,
+			"there are no KV events without enable_prefix_caching"},
+		{`, "zmq_kv_events_ports": "20080", "extra_engine_args": "{\"scheduler\": \"vllm\", \"dp_size\": 2, ` +
+			`\"block_size\": 16}"`, "ranks that run their passes together"},
+		{`, "data_parallel_ports": true`, "data_parallel_ports: got true, want data_parallel_size of 2 or more"},
+		{`, "data_parallel_ports": true, "data_parallel_size": 2, "num_workers": 2`,
+			"want one worker, whose ranks are the servers"},
+		{`, "data_parallel_ports": true, "data_parallel_size": 9, "http_port": 65530`,
+			"http_port: got 65530, want at most 65527 for 9 ranks"},
+		{`, "data_parallel_ports": true, "data_parallel_size": 2, "record": "r"`, "want record left out"},
 	} {
-		_, err := parseServer(describe(t, members))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", members, err, want)
+		_, err := parseServer(describe(t, test.members))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.members, err, test.want)
 		}
 	}
 }

@@ -36,7 +36,8 @@ func checkLegacyMode(o *strictjson.Object) error {
 	case !o.Bool("is_prefill_worker") && !o.Bool("is_decode_worker"):
 		return nil
 	case o.Given("disaggregation_mode"):
-		return fmt.Errorf("is_prefill_worker, is_decode_worker: cannot be combined with disaggregation_mode %s; use only that", o.Shown("disaggregation_mode"))
+		return fmt.Errorf("is_prefill_worker, is_decode_worker: cannot be combined with disaggregation_mode %s; "+
+			"use only that", o.Shown("disaggregation_mode"))
 	case o.Bool("is_prefill_worker") && o.Bool("is_decode_worker"):
 		return fmt.Errorf("is_prefill_worker, is_decode_worker: a worker is one of prefill, decode and aggregated, not both")
 	default:

@@ -29,8 +29,10 @@ func TestPauses(t *testing.T) {
 }
 
 func TestEngineText(t *testing.T) {
-	o, err := decode(`{"discovery_backend": "mem", "data_parallel_size": 2, "sglang_page_size": 4, "sglang_schedule_policy": "lpm",
-		"reasoning": "{\"a\": 1}", "aic_mtp_seed": 18446744073709551615, "speedup_ratio": 0.5, "enable_prefix_caching": false}`)
+	o, err := decode(`{"discovery_backend": "mem", "data_parallel_size": 2, "sglang_page_size": 4,
+		"sglang_schedule_policy": "lpm",
+		"reasoning": "{\"a\": 1}", "aic_mtp_seed": 18446744073709551615, "speedup_ratio": 0.5, ` +
+		`"enable_prefix_caching": false}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +45,10 @@ func TestEngineText(t *testing.T) {
 
 // TestEnvironment: what variables change, unless an option says otherwise.
 func TestEnvironment(t *testing.T) {
-	text, env, err := withDefaults(`{"request_plane": "tcp", "environment": ["DYN_DISCOVERY_BACKEND=mem", "DYN_REQUEST_PLANE=nats",
-		"DYN_EVENT_PLANE=", "DYN_DURABLE_KV_EVENTS=True", "DYN_NAMESPACE=a", "DYN_NAMESPACE_WORKER_SUFFIX=b", "CUDA_VISIBLE_DEVICES=",
+	text, env, err := withDefaults(`{"request_plane": "tcp", "environment": ["DYN_DISCOVERY_BACKEND=mem",
+		"DYN_REQUEST_PLANE=nats",
+		"DYN_EVENT_PLANE=", "DYN_DURABLE_KV_EVENTS=True", "DYN_NAMESPACE=a", "DYN_NAMESPACE_WORKER_SUFFIX=b",
+		"CUDA_VISIBLE_DEVICES=",
 		"DYN_ENGINE_REQUEST_LIMIT=0"]}`)
 	if err != nil {
 		t.Fatal(err)

@@ -58,7 +58,8 @@ func roleOf(text string) (role, error) {
 	case err != nil:
 		return workersRole, nil // decode says what is wrong
 	case d.Standalone && d.Frontend:
-		return workersRole, errors.New("standalone, frontend: a server has engines of its own or finds live workers, not both")
+		return workersRole, errors.New("standalone, frontend: a server has engines of its own or finds live workers, " +
+			"not both")
 	case d.Standalone:
 		return serverRole, nil
 	case d.Frontend:

@@ -20,7 +20,8 @@ func describe(t *testing.T, members string) string {
 }
 
 func TestServerSpec(t *testing.T) {
-	s, err := parseServer(describe(t, `, "num_workers": 3, "router_mode": "kv", "lora_modules": "a, b", "api_key": "k1,k2", "data_parallel_size": 2, "http_port": 0`))
+	s, err := parseServer(describe(t, `, "num_workers": 3, "router_mode": "kv", "lora_modules": "a, b", "api_key": "k1,`+
+		`k2", "data_parallel_size": 2, "http_port": 0`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,8 @@ func TestServerRanks(t *testing.T) {
 }
 
 func TestServerPools(t *testing.T) {
-	s, err := parseServer(describe(t, `, "num_prefill_workers": 2, "num_decode_workers": 3, "max_num_seqs": 7, "prefill_engine_args": "{\"max_num_seqs\": 5}"`))
+	s, err := parseServer(describe(t, `, "num_prefill_workers": 2, "num_decode_workers": 3, "max_num_seqs": 7, `+
+		`"prefill_engine_args": "{\"max_num_seqs\": 5}"`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,8 @@ func TestServerPools(t *testing.T) {
 
 // TestServedModels: each model is the description with what its entry says.
 func TestServedModels(t *testing.T) {
-	models, _ := json.Marshal(`[{"model_name": "a"}, {"model_name": "b", "num_workers": 4, "router_mode": "random", "router_config": {}, "max_model_len": 100}]`)
+	models, _ := json.Marshal(`[{"model_name": "a"}, {"model_name": "b", "num_workers": 4, "router_mode": "random", ` +
+		`"router_config": {}, "max_model_len": 100}]`)
 	s, err := parseServer(describe(t, `, "num_workers": 2, "models": `+string(models)))
 	if err != nil {
 		t.Fatal(err)
@@ -89,62 +92,68 @@ func TestServerIsRefused(t *testing.T) {
 		q, _ := json.Marshal(text)
 		return string(q)
 	}
-	for members, says := range map[string]string{
-		`, "router": "x:Y", "router_mode": "kv"`:                            `router_mode: got "kv", want it left out with router x:Y`,
-		`, "router": "x:Y", "router_config": "7"`:                           `router_config: got "7", want an object`,
-		`, "http_port": 70000`:                                              "http_port",
-		`, "router_mode": "best"`:                                           "router_mode",
-		`, "tls_cert": "x"`:                                                 "tls_cert, tls_key",
-		`, "tls_cert": "x", "tls_key": "x", "tls_self_signed": true`:        "tls_self_signed: got tls_cert too",
-		`, "api_key": ","`:                                                  "got no key",
-		`, "api_key_file": "/no"`:                                           `api_key_file: got "/no", want a file that can be read: no such file`,
-		`, "tls_cert": "/no", "tls_key": "/no"`:                             `tls_cert: got "/no", want a file that can be read: no such file`,
-		`, "models": ""`:                                                    `models: got "", want a list of at least one object`,
-		`, "models": "[null]"`:                                              "models: 0: got null, want an object",
-		`, "models": ` + quoted(`[{"model_name": "a", "model_name": "b"}]`): "model_name is there twice",
-		`, "models": ` + quoted(`[{"lora_modules": "a,b,a"}]`):              `models: 0: lora_modules: got "a", want a name that no other`,
-		`, "lora_modules": "builtin:bytes"`:                                 `lora_modules: got "builtin:bytes", want a name that no other`,
-		`, "lora_modules": "a\tb"`:                                          `lora_modules: got "a\tb", want 1 to 256 bytes`,
-		`, "lora_modules": ","`:                                             `lora_modules: got ",", want at least one name`,
-		`, "inject_errors": ""`:                                             `inject_errors: got "", want a JSON object`,
-		`, "num_workers": 4096, "data_parallel_size": 1024`: "got 4194304 engines in all, want at " +
-			"most 65536",
-		`, "models": ` + quoted(`[{"num_workers": 4096, "data_parallel_size": 9}, {"model_name": "b", "num_workers": 4096, "data_parallel_size": 9}]`): "models: 1: num_workers, data_parallel_size",
-		`, "num_decode_workers": 1, "num_prefill_workers": 1, "prefill_engine_args": ""`:                                                               `prefill_engine_args: got "", want a JSON object`,
-		`, "num_decode_workers": 1, "num_prefill_workers": 1, "prefill_engine_args": "{\"nope\": 1}"`:                                                  "engine arguments with prefill_engine_args: unknown field",
-		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"worker_type\": \"prefill\"}"`:                                  "worker_type: got prefill, want it left out",
-		`, "extra_engine_args": "/no"`: `extra_engine_args: got "/no", want a file that can be read`,
-		`, "models": "7"`:              "models: got",
-		`, "models": ` + quoted(`[{"tls_self_signed": true}]`): "models: 0: tls_self_signed: " +
-			"concerns the whole server",
-		`, "models": ` + quoted(`[{"http_port": 1}]`): "models: 0: http_port: concerns the " +
-			"whole server",
-		`, "models": ` + quoted(`[{"num_workers": 0}]`):                                                    "models: 0: num_workers",
-		`, "models": ` + quoted(`[{}, {}]`):                                                                `models: 1: model_name: got "builtin:bytes", want a name that no other`,
-		`, "models": ` + quoted(`[{"unheard_of": 1}]`):                                                     "unheard_of",
-		`, "num_prefill_workers": 1`:                                                                       "num_decode_workers",
-		`, "num_decode_workers": 1`:                                                                        "num_prefill_workers",
-		`, "num_decode_workers": 1, "num_prefill_workers": 1, "num_workers": 1`:                            "num_workers: cannot be combined",
-		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"block_size\": 8}"`: "block_size",
-		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "7"`:                   "decode_engine_args",
-		`, "response_mode": "recorded"`:                                                                    "response_file",
-		`, "inject_errors": "{\"share\": 3}"`:                                                              "inject_errors: share",
-		`, "allowed_origins": "[3]"`:                                                                       `allowed_origins: got "[3]", want words with commas or a JSON list of strings`,
-		`, "allowed_headers": ","`:                                                                         `allowed_headers: got ","`,
-		`, "router_config": "{\"x\": 3}"`:                                                                  "router_config",
-		`, "request_timeout": -1`:                                                                          "request_timeout",
-		`, "aic_perf_model": true`:                                                                         "model_path",
-		`, "extra_engine_args": "{\"worker_type\": \"prefill\"}"`:                                          "worker_type",
+	for _, test := range []struct{ members, says string }{
+		{`, "router": "x:Y", "router_mode": "kv"`, `router_mode: got "kv", want it left out with router x:Y`},
+		{`, "router": "x:Y", "router_config": "7"`, `router_config: got "7", want an object`},
+		{`, "http_port": 70000`, "http_port"},
+		{`, "router_mode": "best"`, "router_mode"},
+		{`, "tls_cert": "x"`, "tls_cert, tls_key"},
+		{`, "tls_cert": "x", "tls_key": "x", "tls_self_signed": true`, "tls_self_signed: got tls_cert too"},
+		{`, "api_key": ","`, "got no key"},
+		{`, "api_key_file": "/no"`, `api_key_file: got "/no", want a file that can be read: no such file`},
+		{`, "tls_cert": "/no", "tls_key": "/no"`, `tls_cert: got "/no", want a file that can be read: no such file`},
+		{`, "models": ""`, `models: got "", want a list of at least one object`},
+		{`, "models": "[null]"`, "models: 0: got null, want an object"},
+		{`, "models": ` + quoted(`[{"model_name": "a", "model_name": "b"}]`), "model_name is there twice"},
+		{`, "models": ` + quoted(`[{"lora_modules": "a,b,a"}]`),
+			`models: 0: lora_modules: got "a", want a name that no other`},
+		{`, "lora_modules": "builtin:bytes"`, `lora_modules: got "builtin:bytes", want a name that no other`},
+		{`, "lora_modules": "a\tb"`, `lora_modules: got "a\tb", want 1 to 256 bytes`},
+		{`, "lora_modules": ","`, `lora_modules: got ",", want at least one name`},
+		{`, "inject_errors": ""`, `inject_errors: got "", want a JSON object`},
+		{`, "num_workers": 4096, "data_parallel_size": 1024`, "got 4194304 engines in all, want at " +
+			"most 65536"},
+		{`, "models": ` + quoted(`[{"num_workers": 4096, "data_parallel_size": 9}, {"model_name": "b", `+
+			`"num_workers": 4096, "data_parallel_size": 9}]`), "models: 1: num_workers, data_parallel_size"},
+		{`, "num_decode_workers": 1, "num_prefill_workers": 1, "prefill_engine_args": ""`,
+			`prefill_engine_args: got "", want a JSON object`},
+		{`, "num_decode_workers": 1, "num_prefill_workers": 1, "prefill_engine_args": "{\"nope\": 1}"`,
+			"engine arguments with prefill_engine_args: unknown field"},
+		{`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"worker_type\": \"prefill\"}"`,
+			"worker_type: got prefill, want it left out"},
+		{`, "extra_engine_args": "/no"`, `extra_engine_args: got "/no", want a file that can be read`},
+		{`, "models": "7"`, "models: got"},
+		{`, "models": ` + quoted(`[{"tls_self_signed": true}]`), "models: 0: tls_self_signed: " +
+			"concerns the whole server"},
+		{`, "models": ` + quoted(`[{"http_port": 1}]`), "models: 0: http_port: concerns the " +
+			"whole server"},
+		{`, "models": ` + quoted(`[{"num_workers": 0}]`), "models: 0: num_workers"},
+		{`, "models": ` + quoted(`[{}, {}]`), `models: 1: model_name: got "builtin:bytes", want a name that no other`},
+		{`, "models": ` + quoted(`[{"unheard_of": 1}]`), "unheard_of"},
+		{`, "num_prefill_workers": 1`, "num_decode_workers"},
+		{`, "num_decode_workers": 1`, "num_prefill_workers"},
+		{`, "num_decode_workers": 1, "num_prefill_workers": 1, "num_workers": 1`, "num_workers: cannot be combined"},
+		{`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"block_size\": 8}"`, "block_size"},
+		{`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "7"`, "decode_engine_args"},
+		{`, "response_mode": "recorded"`, "response_file"},
+		{`, "inject_errors": "{\"share\": 3}"`, "inject_errors: share"},
+		{`, "allowed_origins": "[3]"`, `allowed_origins: got "[3]", want words with commas or a JSON list of strings`},
+		{`, "allowed_headers": ","`, `allowed_headers: got ","`},
+		{`, "router_config": "{\"x\": 3}"`, "router_config"},
+		{`, "request_timeout": -1`, "request_timeout"},
+		{`, "aic_perf_model": true`, "model_path"},
+		{`, "extra_engine_args": "{\"worker_type\": \"prefill\"}"`, "worker_type"},
 	} {
-		if _, err := parseServer(describe(t, members)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: got %v, want %q", members, err, says)
+		if _, err := parseServer(describe(t, test.members)); err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: got %v, want %q", test.members, err, test.says)
 		}
 	}
 }
 
 // TestServerWarnings: options of the other kind of process have no effect, and the user hears it.
 func TestServerWarnings(t *testing.T) {
-	s, err := parseServer(describe(t, `, "discovery_backend": "etcd", "stagger_delay": 1, "router_config": "{\"router_temperature\": 1}"`))
+	s, err := parseServer(describe(t,
+		`, "discovery_backend": "etcd", "stagger_delay": 1, "router_config": "{\"router_temperature\": 1}"`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +165,8 @@ func TestServerWarnings(t *testing.T) {
 		}
 	}
 	models, _ := json.Marshal(`[{"stagger_delay": 1, "router_config": {"router_temperature": 1}}]`)
-	s, err = parseServer(describe(t, `, "inject_errors": "{\"share\": 1, \"status\": 500, \"model\": \"sql\"}", "models": `+string(models)))
+	s, err = parseServer(describe(t,
+		`, "inject_errors": "{\"share\": 1, \"status\": 500, \"model\": \"sql\"}", "models": `+string(models)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +198,8 @@ func TestFromCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"enable_prefix_caching":false,"environment":["A=b"],"http_port":0,"inject_errors":"[{\"share\": 1, \"status\": 500}]","num_workers":2,"speedup_ratio":2.5,"standalone":true,"version":"1.2"}`
+	want := `{"enable_prefix_caching":false,"environment":["A=b"],"http_port":0,"inject_errors":"[{\"share\": 1, ` +
+		`\"status\": 500}]","num_workers":2,"speedup_ratio":2.5,"standalone":true,"version":"1.2"}`
 	if text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
@@ -230,12 +241,14 @@ func TestConfigFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"speedup-ratio": 2, "num_workers": 3, "page": false, "lora_modules": ["a", "b"], "router_config": {}, "models": [{"model_name": "m"}]}`)
+	write(`{"speedup-ratio": 2, "num_workers": 3, "page": false, "lora_modules": ["a", "b"], "router_config": {}, ` +
+		`"models": [{"model_name": "m"}]}`)
 	text, err := FromCommandLine([]string{"--standalone", "--config", file, "--num-workers", "2"}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"environment":null,"lora_modules":"a,b","models":"[{\"model_name\": \"m\"}]","num_workers":2,"page":false,"router_config":"{}","speedup_ratio":2,"standalone":true,"version":""}`
+	want := `{"environment":null,"lora_modules":"a,b","models":"[{\"model_name\": \"m\"}]","num_workers":2,` +
+		`"page":false,"router_config":"{}","speedup_ratio":2,"standalone":true,"version":""}`
 	if text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
@@ -338,7 +351,8 @@ func TestWordsOfReplays(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", word, got, want)
 		}
 	}
-	if _, err := parseFrontend(`{"frontend": true, "router_mode": "kv_router", "discovery_backend": "file", "environment": []}`); err != nil {
+	if _, err := parseFrontend(`{"frontend": true, "router_mode": "kv_router", "discovery_backend": "file", ` +
+		`"environment": []}`); err != nil {
 		t.Error(err)
 	}
 }

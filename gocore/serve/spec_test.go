@@ -15,10 +15,12 @@ import (
 
 // TestParse: a description and its environment become typed values.
 func TestParse(t *testing.T) {
-	s, err := Parse(`{"model_path": "a/b", "num_workers": 2, "disaggregation_mode": "prefill", "data_parallel_size": 3, "block_size": 32,
+	s, err := Parse(`{"model_path": "a/b", "num_workers": 2, "disaggregation_mode": "prefill",
+		"data_parallel_size": 3, "block_size": 32,
 		"bootstrap_ports": "8998, 8999", "request_plane": "http", "max_worker_histograms": 5, "seed": 18446744073709551615,
 		"kv_cache_dtype": "fp8", "zmq_kv_events_ports": "5000,5010",
-		"environment": ["DYN_DISCOVERY_BACKEND=mem", "DYN_NAMESPACE=n", "DYN_SYSTEM_PORT=0", "DYN_SYSTEM_HEALTH_PATH=live", "DYN_LOG=dynamo=info,warn",
+		"environment": ["DYN_DISCOVERY_BACKEND=mem", "DYN_NAMESPACE=n", "DYN_SYSTEM_PORT=0",
+		"DYN_SYSTEM_HEALTH_PATH=live", "DYN_LOG=dynamo=info,warn",
 			"DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS=7", "HF_HUB_CACHE=/hub", "DYN_TCP_MAX_MESSAGE_SIZE=2048"]}`)
 	if err != nil {
 		t.Fatal(err)
@@ -95,17 +97,21 @@ func TestKVEventLag(t *testing.T) {
 // TestParseRefuses what is wrong before files are read, sockets opened or the AIC SDK is asked.
 func TestParseRefuses(t *testing.T) {
 	const model = `"model_path": "m", `
-	for description, want := range map[string]string{
-		`{"discovery_backend": "mem"}`: "model_path: got nothing, want the folder of the model",
-		`{` + model + `"discovery_backend": "mem", "environment": ["DYN_SYSTEM_HEALTH_PATH=metrics"]}`: `DYN_SYSTEM_HEALTH_PATH: got "/metrics", want a path without blanks and braces, other than /metrics`,
-		`{` + model + `"discovery_backend": "mem", "environment": ["DYN_SYSTEM_PORT=70000"]}`:          `environment variable DYN_SYSTEM_PORT: got "70000", want an integer from -1 to 65535`,
-		`{` + model + `"discovery_backend": "mem", "environment": ["DYN_TCP_RPC_PORT=x"]}`:             `environment variable DYN_TCP_RPC_PORT: got "x", want an integer from 0 to 65535`,
-		`{` + model + `"zmq_replay_ports": "5000"}`:                                                    "zmq_replay_ports: requires zmq_kv_events_ports",
-		`{` + model + `"endpoint": "dyn://A.b.c"}`:                                                     `endpoint: got "dyn://A.b.c"`,
-		`{` + model + `"num_workers": 2, "bootstrap_ports": "1"}`:                                      "bootstrap_ports: must have exactly num_workers (2) ports, got 1",
+	for _, test := range []struct{ description, want string }{
+		{`{"discovery_backend": "mem"}`, "model_path: got nothing, want the folder of the model"},
+		{`{` + model + `"discovery_backend": "mem", "environment": ["DYN_SYSTEM_HEALTH_PATH=metrics"]}`,
+			`DYN_SYSTEM_HEALTH_PATH: got "/metrics", want a path without blanks and braces, other than /metrics`},
+		{`{` + model + `"discovery_backend": "mem", "environment": ["DYN_SYSTEM_PORT=70000"]}`,
+			`environment variable DYN_SYSTEM_PORT: got "70000", want an integer from -1 to 65535`},
+		{`{` + model + `"discovery_backend": "mem", "environment": ["DYN_TCP_RPC_PORT=x"]}`,
+			`environment variable DYN_TCP_RPC_PORT: got "x", want an integer from 0 to 65535`},
+		{`{` + model + `"zmq_replay_ports": "5000"}`, "zmq_replay_ports: requires zmq_kv_events_ports"},
+		{`{` + model + `"endpoint": "dyn://A.b.c"}`, `endpoint: got "dyn://A.b.c"`},
+		{`{` + model + `"num_workers": 2, "bootstrap_ports": "1"}`,
+			"bootstrap_ports: must have exactly num_workers (2) ports, got 1"},
 	} {
-		if _, err := Parse(description); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", description, err, want)
+		if _, err := Parse(test.description); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.description, err, test.want)
 		}
 	}
 }

@@ -68,7 +68,8 @@ func TestRefusals(t *testing.T) {
 		{"mixed list", `{"files": ["a", 1]}`, `files: got ["a",1], want a list of strings`},
 		{"list for an object", `{"inner": [ ]}`, `inner: got [], want an object`},
 		{"object for an integer", "{\"count\": {\n}}", `count: got {}, want an integer >= 1`},
-		{"long value", `{"count": "` + strings.Repeat("é", 100) + `"}`, `count: got "` + strings.Repeat("é", 59) + `..., want an integer >= 1`},
+		{"long value", `{"count": "` + strings.Repeat("é", 100) + `"}`, `count: got "` + strings.Repeat("é", 59) +
+			`..., want an integer >= 1`},
 
 		{"null", `{"count": null}`, `count: got null, want an integer >= 1`},
 		{"null inside", `{"inner": {"weight": null}}`, `inner.weight: got null, want a finite number >= 0`},
@@ -79,15 +80,18 @@ func TestRefusals(t *testing.T) {
 		{"negative", `{"count": -1}`, `count: got -1, want an integer >= 1`},
 		{"negative zero", `{"port": -0}`, `port: got -0, want an integer from 0 to 65535`},
 		{"above the limit", `{"port": 65536}`, `port: got 65536, want an integer from 0 to 65535`},
-		{"above int", `{"count": 9223372036854775808}`, `count: got 9223372036854775808, want an integer from 1 to 9223372036854775807`},
-		{"above uint64", `{"seed": 18446744073709551616}`, `seed: got 18446744073709551616, want an integer from 0 to 18446744073709551615`},
+		{"above int", `{"count": 9223372036854775808}`,
+			`count: got 9223372036854775808, want an integer from 1 to 9223372036854775807`},
+		{"above uint64", `{"seed": 18446744073709551616}`,
+			`seed: got 18446744073709551616, want an integer from 0 to 18446744073709551615`},
 		{"open minimum", `{"ratio": 0}`, `ratio: got 0, want a finite number > 0`},
 		{"open maximum", `{"share": 1.0}`, `share: got 1.0, want a finite number >= 0 and < 1`},
 		{"closed interval", `{"part": 1.01}`, `part: got 1.01, want a finite number from 0 to 1`},
 		{"above double", `{"ratio": 1e400}`, `ratio: got 1e400, want a finite number > 0`},
 		{"empty string", `{"name": ""}`, `name: got "", want a string that is not empty`},
-		{"all ranges", `{"part": -1, "inner": {"weight": -2, "size": 0}, "count": 0}`, `count: got 0, want an integer >= 1; part: got -1, want a finite number from 0 to 1; ` +
-			`inner.size: got 0, want an integer >= 1; inner.weight: got -2, want a finite number >= 0`},
+		{"all ranges", `{"part": -1, "inner": {"weight": -2, "size": 0}, "count": 0}`,
+			`count: got 0, want an integer >= 1; part: got -1, want a finite number from 0 to 1; ` +
+				`inner.size: got 0, want an integer >= 1; inner.weight: got -2, want a finite number >= 0`},
 		{"type before range", `{"count": 0, "flag": 1}`, `flag: got 1, want true or false`},
 		{"null before range", `{"port": -1, "count": null}`, `count: got null, want an integer >= 1`},
 		{"first in the text", `{"flag": 1, "count": "x"}`, `flag: got 1, want true or false`},
@@ -109,7 +113,8 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	o := mustDecode(t, Schema{Fields: testFields}, ` {"count": 9223372036854775807, "seed": 18446744073709551615, "port": null,
+	o := mustDecode(t, Schema{Fields: testFields},
+		` {"count": 9223372036854775807, "seed": 18446744073709551615, "port": null,
 		"ratio": 3, "part": 1, "flag": false, "name": "a\u00e9\"", "files": ["x", "", "y"], "mode": "slow",
 			"style": "BOLD",
 		"inner": {"weight": 0.1}, "extra": {"a": [1, {}], "a": 2}} `)
@@ -141,7 +146,8 @@ func TestDefaults(t *testing.T) {
 	if o.Int("count") != 7 || o.Float("ratio") != 1.5 || !o.Bool("flag") || o.Text("mode") != "fast" {
 		t.Error("a default is lost")
 	}
-	if o.Int("port") != 0 || o.Float("share") != 0 || o.Text("name") != "" || o.List("files") != nil || o.Object("inner") != nil {
+	if o.Int("port") != 0 || o.Float("share") != 0 || o.Text("name") != "" || o.List("files") != nil ||
+		o.Object("inner") != nil {
 		t.Error("a field without default is not zero")
 	}
 }
@@ -193,7 +199,8 @@ func TestErrorTypes(t *testing.T) {
 		t.Errorf("no SyntaxError: %v", err)
 	}
 	var unknown *UnknownFieldError
-	if _, err := Decode(`{"ports": 1}`, Schema{Fields: testFields}); !errors.As(err, &unknown) || unknown.Nearest != "port" {
+	if _, err := Decode(`{"ports": 1}`, Schema{Fields: testFields}); !errors.As(err, &unknown) ||
+		unknown.Nearest != "port" {
 		t.Errorf("no UnknownFieldError: %v", err)
 	}
 	o := mustDecode(t, Schema{Fields: testFields}, `{"count": 0, "port": -1}`)
@@ -206,7 +213,8 @@ func TestErrorTypes(t *testing.T) {
 	if err := Join([]error{field, notBuilt}); !errors.Is(err, notBuilt) || Join(nil) != nil {
 		t.Error("Join hides its parts")
 	}
-	if got := (&NotBuiltError{Field: "mode", Value: `"x"`, Feature: "the x"}).Error(); got != `mode: "x" is not built yet (the x)` {
+	if got := (&NotBuiltError{Field: "mode", Value: `"x"`, Feature: "the x"}).Error(); got != `mode: `+
+		`"x" is not built yet (the x)` {
 		t.Error(got)
 	}
 }

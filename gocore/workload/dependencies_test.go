@@ -23,7 +23,8 @@ func TestDependenciesAgainstModel(t *testing.T) {
 					waits = append(waits, fmt.Sprintf("%q", fmt.Sprint(j)))
 				}
 			}
-			fmt.Fprintf(&rows, `{"request_id":"%d","timestamp":%d,"wait_for":[%s],"delay":%d,"hash_ids":[1],"output_length":1}`+"\n",
+			fmt.Fprintf(&rows, `{"request_id":"%d","timestamp":%d,"wait_for":[%s],"delay":%d,"hash_ids":[1],"output_length":1}`+
+				"\n",
 				i, rng.IntN(20), strings.Join(waits, ","), rng.IntN(9))
 		}
 		w, err := Load(Agentic, []Source{{Name: "t", Reader: strings.NewReader(rows.String())}},
@@ -110,7 +111,8 @@ func anyCircle(waitFor [][]int32) bool {
 func TestLongCircleIsCutShort(t *testing.T) {
 	names := strings.Split("abcdefghi", "")
 	got := circleFault(names, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}).Error()
-	const want = `wait_for: a dependency cycle, so that none of these can start: "a" -> "b" -> "c" -> "d" -> "e" -> "f" -> ... (3 more) -> "a"`
+	const want = `wait_for: a dependency cycle, so that none of these can start: "a" -> "b" -> "c" -> "d" -> ` +
+		`"e" -> "f" -> ... (3 more) -> "a"`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

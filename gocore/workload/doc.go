@@ -25,8 +25,8 @@
 //	mooncake, mooncake-delta   mooncake.go (sessions), prompts.go, delta.go
 //	agentic_mooncake           agentic.go, dependencies.go
 //	applied_compute_agentic    applied.go
-//	dynamo                     record.go (lines), recording.go (checks), lower.go (which request waits for which), dynamo.go; and
-//	                           convert.go, which writes the same as Mooncake rows
+//	dynamo                     record.go (lines), recording.go (checks), lower.go (which request waits for which),
+//	                           dynamo.go; and convert.go, which writes the same as Mooncake rows
 //	all others                 package traffic reads them, imported.go makes turns of its requests
 //
 // format.go lists their names. Those with a reader here read lines with trace.go, objects with object.go and values

@@ -17,7 +17,8 @@ func FuzzMooncake(f *testing.F) {
 	f.Add([]byte(`{"timestamp":1.5,"input_length":6,"output_length":3,"hash_ids":[7,8],"session_id":"s","delay":0}`),
 		uint8(4), uint8(4))
 	f.Add([]byte(twoSessions), uint8(6), uint8(4))
-	f.Add([]byte("\n\r\n"+twoRows+`{"session_id":"request_3","delay_ms":2,"output_tokens":1,"hash_ids":[18446744073709551615]}`), uint8(3), uint8(8))
+	f.Add([]byte("\n\r\n"+twoRows+`{"session_id":"request_3","delay_ms":2,"output_tokens":1,`+
+		`"hash_ids":[18446744073709551615]}`), uint8(3), uint8(8))
 	f.Add([]byte(gzipped(f, twoRows)), uint8(8), uint8(4))
 	f.Add([]byte(zstandard(f, twoRows)), uint8(1), uint8(1))
 	f.Add([]byte(`{"hash_ids":[1,2`), uint8(4), uint8(4))
@@ -100,10 +101,19 @@ func allServed(t *testing.T, w *Workload, maxSessions int) {
 
 // FuzzDynamo reads recordings, converts them, and reads what that gives.
 func FuzzDynamo(f *testing.F) {
-	f.Add([]byte(`{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1140,"agent_context":{"session_id":"P"},"request":{"request_id":"p2","output_tokens":1,"request_received_ms":1100,"total_time_ms":40,"replay":{"trace_block_size":4,"input_length":12,"input_sequence_hashes":[901,902,905]}}}
-{"event":{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1055,"agent_context":{"session_id":"C","parent_session_id":"P"},"request":{"request_id":"c1","output_tokens":1,"request_received_ms":1035,"replay":{"trace_block_size":4,"input_length":8,"input_sequence_hashes":[18446744073709551615,7]}}}}
-{"schema":"dynamo.request.trace.v1","event_type":"tool_end","event_time_unix_ms":1066,"agent_context":{"session_id":"C","parent_session_id":"P"},"tool":{"tool_call_id":"t","tool_class":"shell","started_at_unix_ms":1058,"claude":{"source_request_id":"p2","consumer_request_id":"p2","child_session_id":"C"}}}`))
-	f.Add([]byte(`{"schema":"dynamo.agent.trace.v1","event_type":"request_end","event_time_unix_ms":10,"request":{"request_id":"r","output_tokens":2,"request_received_ms":0,"replay":{"trace_block_size":4,"input_length":4,"input_sequence_hashes":[1,2]}}}`))
+	f.Add([]byte(`{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1140,` +
+		`"agent_context":{"session_id":"P"},"request":{"request_id":"p2","output_tokens":1,"request_received_ms":1100,` +
+		`"total_time_ms":40,"replay":{"trace_block_size":4,"input_length":12,"input_sequence_hashes":[901,902,905]}}}
+{"event":{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1055,` +
+		`"agent_context":{"session_id":"C","parent_session_id":"P"},"request":{"request_id":"c1","output_tokens":1,` +
+		`"request_received_ms":1035,"replay":{"trace_block_size":4,"input_length":8,` +
+		`"input_sequence_hashes":[18446744073709551615,7]}}}}
+{"schema":"dynamo.request.trace.v1","event_type":"tool_end","event_time_unix_ms":1066,` +
+		`"agent_context":{"session_id":"C","parent_session_id":"P"},"tool":{"tool_call_id":"t","tool_class":"shell",` +
+		`"started_at_unix_ms":1058,"claude":{"source_request_id":"p2","consumer_request_id":"p2","child_session_id":"C"}}}`))
+	f.Add([]byte(`{"schema":"dynamo.agent.trace.v1","event_type":"request_end","event_time_unix_ms":10,` +
+		`"request":{"request_id":"r","output_tokens":2,"request_received_ms":0,"replay":{"trace_block_size":4,` +
+		`"input_length":4,"input_sequence_hashes":[1,2]}}}`))
 	f.Fuzz(func(t *testing.T, trace []byte) {
 		source := func() []Source { return []Source{{Name: "t", Reader: bytes.NewReader(trace)}} }
 		w, err := Load(Dynamo, source(), TraceSpec{EngineBlockSize: 4})
@@ -140,17 +150,22 @@ func FuzzMooncakeDelta(f *testing.F) {
 }
 
 func FuzzAgentic(f *testing.F) {
-	f.Add([]byte(`{"request_id":"p","timestamp":100,"hash_ids":[1,2],"output_length":2,"branches":["c"],"prefix_reset":true}
-{"request_id":"c","timestamp":130,"wait_for":["p","p"],"delay_ms":10,"tool_wait_ms":6,"hash_ids":[1,2,3],"output_length":1}
-{"request_id":"j","session_id":"s","wait_for":["p","c"],"hash_ids":[1,2],"output_length":1,"tool_events":[{}]}`), uint8(0), uint8(0))
+	f.Add([]byte(`{"request_id":"p","timestamp":100,"hash_ids":[1,2],"output_length":2,"branches":["c"],`+
+		`"prefix_reset":true}
+{"request_id":"c","timestamp":130,"wait_for":["p","p"],"delay_ms":10,"tool_wait_ms":6,"hash_ids":[1,2,3],`+
+		`"output_length":1}
+{"request_id":"j","session_id":"s","wait_for":["p","c"],"hash_ids":[1,2],"output_length":1,"tool_events":[{}]}`),
+		uint8(0), uint8(0))
 	f.Add([]byte(`{"request_id":"p","wait_for":["q"],"hash_ids":[1],"output_length":2}
 {"request_id":"q","wait_for":["p"],"hash_ids":[1],"output_length":2}`), uint8(0), uint8(0))
 	fuzzFormat(f, Agentic, func(t *testing.T, w *Workload) { allServed(t, w, 0) })
 }
 
 func FuzzAppliedCompute(f *testing.F) {
-	f.Add([]byte(`{"num_turns":2,"input_prompt_length":10,"assistant_response_length":[3,2],"tool_call_output_length":[5,1],"tool_call_latency":[0.05,0.2],"final_assistant_response_length":4}
-{"num_turns":0,"input_prompt_length":4000,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":1}`), uint8(0), uint8(0))
+	f.Add([]byte(`{"num_turns":2,"input_prompt_length":10,"assistant_response_length":[3,2],`+
+		`"tool_call_output_length":[5,1],"tool_call_latency":[0.05,0.2],"final_assistant_response_length":4}
+{"num_turns":0,"input_prompt_length":4000,"assistant_response_length":[],"tool_call_output_length":[],`+
+		`"tool_call_latency":[],"final_assistant_response_length":1}`), uint8(0), uint8(0))
 	fuzzFormat(f, AppliedCompute, func(t *testing.T, w *Workload) { allServed(t, w, 2) })
 }
 
@@ -234,7 +249,8 @@ func FuzzGuideLLM(f *testing.F)      { fuzzTraffic(f, "guidellm") }
 
 func FuzzServeGen(f *testing.F) {
 	f.Add(clientFiles[0], clientFiles[1], uint64(1))
-	f.Add("0,0.1,1,Weibull,1,1\n", `{"0": {"text_tokens": "{1: 1}", "image_count": "{2: 1}", "image_tokens": "{5: 1}", "output_tokens": "{9: 1}"}}`, uint64(2))
+	f.Add("0,0.1,1,Weibull,1,1\n", `{"0": {"text_tokens": "{1: 1}", "image_count": "{2: 1}", "image_tokens": "{5: 1}", `+
+		`"output_tokens": "{9: 1}"}}`, uint64(2))
 	f.Fuzz(func(t *testing.T, trace, dataset string, seed uint64) {
 		names, texts := [2]string{"c-trace.csv", "c-dataset.json"}, [2]string{trace, dataset}
 		if !(drawnRequests(trace) < 10_000) {

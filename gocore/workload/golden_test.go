@@ -13,9 +13,10 @@ import (
 
 // TestGolden runs testdata/*.txt. -rewrite writes the results anew.
 //
-//	load FORMAT KEY=VALUE...   reads the rows that follow and shows the turns: session.index, line, start or delay, tokens
-//	                           in and out, ids of the full blocks of the prompt; "+" blocks of the output that have one;
-//	                           "after" the requests it waits for; what became of requests that cannot be replayed as they are
+//	load FORMAT KEY=VALUE...   reads the rows that follow and shows the turns: session.index, line, start or delay,
+//	                           tokens in and out, ids of the full blocks of the prompt; "+" blocks of the output that
+//	                           have one; "after" the requests it waits for; what became of requests that cannot be
+//	                           replayed as they are
 //	serve FORMAT KEY=VALUE...  releases them and shows which was sent when, every request taking 2 ms; those that reject
 //	                           lists (by line) are rejected
 //

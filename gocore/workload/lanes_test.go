@@ -30,7 +30,8 @@ func loadLanes(t *testing.T, format Format, rows string, lanes int) *Workload {
 // times.
 func TestLanes(t *testing.T) {
 	row := func(name string, atMs, delayMs int, waits string) string {
-		return fmt.Sprintf(`{"request_id":%q,"session_id":%q,"timestamp":%d,"delay":%d,"wait_for":[%s],"hash_ids":[1],"output_length":1}`+"\n", name, name, atMs, delayMs, waits)
+		return fmt.Sprintf(`{"request_id":%q,"session_id":%q,"timestamp":%d,"delay":%d,"wait_for":[%s],"hash_ids":[1],`+
+			`"output_length":1}`+"\n", name, name, atMs, delayMs, waits)
 	}
 	rows := row("f", 900, 0, "") + row("a", 100, 0, "") + row("b", 0, 5, `"a"`) + row("e", 505, 0, "") +
 		row("c", 500, 0, "") + row("d", 0, 1, `"c","e"`)
@@ -53,7 +54,8 @@ func TestLanesOfSessions(t *testing.T) {
 		t.Fatal("there is no weka")
 	}
 	session := func(id string) string {
-		return `{"id":"` + id + `","block_size":4,"hash_id_scope":"local","requests":[{"t":0,"type":"n","in":4,"out":1,"hash_ids":[1],"api_time":1},` +
+		return `{"id":"` + id + `","block_size":4,"hash_id_scope":"local","requests":[{"t":0,"type":"n","in":4,"out":1,` +
+			`"hash_ids":[1],"api_time":1},` +
 			`{"t":3,"type":"n","in":4,"out":1,"hash_ids":[1],"api_time":1,"think_time":2}]}` + "\n"
 	}
 	w := loadLanes(t, format, session("a")+session("b")+session("c"), 2)
@@ -78,7 +80,8 @@ func TestLanesAgainstModel(t *testing.T) {
 			if i > 0 && rng.IntN(3) > 0 {
 				waits = fmt.Sprintf("%q", fmt.Sprint(rng.IntN(i)))
 			}
-			fmt.Fprintf(&rows, `{"request_id":"%d","timestamp":%d,"wait_for":[%s],"delay":%d,"hash_ids":[1],"output_length":1}`+"\n", i, rng.IntN(50), waits, rng.IntN(9))
+			fmt.Fprintf(&rows, `{"request_id":"%d","timestamp":%d,"wait_for":[%s],"delay":%d,"hash_ids":[1],"output_length":1}`+
+				"\n", i, rng.IntN(50), waits, rng.IntN(9))
 		}
 		w := loadLanes(t, Agentic, rows.String(), lanes)
 		of := components(w.WaitFor)

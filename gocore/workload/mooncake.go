@@ -150,7 +150,8 @@ func (l *sessionLoader) follow(turn *Turn, r *row) error {
 	case r.given&fieldDelay != 0:
 		turn.DelayMs = r.delay
 	case r.given&fieldTimestamp != 0 && !tail.timed:
-		return fmt.Errorf("timestamp: cannot infer the delay of this turn, no earlier row of session %q has a timestamp", l.sessionName(r))
+		return fmt.Errorf("timestamp: cannot infer the delay of this turn, no earlier row of session %q has a timestamp",
+			l.sessionName(r))
 	case r.given&fieldTimestamp != 0:
 		turn.DelayMs = r.timestamp - tail.timestampMs
 	}
@@ -158,7 +159,8 @@ func (l *sessionLoader) follow(turn *Turn, r *row) error {
 		if r.given&fieldDelay != 0 {
 			return fmt.Errorf("delay: got %v, want a finite number >= 0", turn.DelayMs)
 		}
-		return fmt.Errorf("timestamp: got %v, which is a delay of %v ms after the session's previous timestamp, want >= 0", r.timestamp, turn.DelayMs)
+		return fmt.Errorf("timestamp: got %v, which is a delay of %v ms after the session's previous timestamp, want >= 0",
+			r.timestamp, turn.DelayMs)
 	}
 	if r.given&fieldTimestamp != 0 {
 		tail.timestampMs, tail.timed = r.timestamp, true

@@ -57,11 +57,13 @@ func TestMooncakeAccepts(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"every field", `{"timestamp":1.5,"input_length":6,"output_length":3,"hash_ids":[7,8],"session_id":"s","delay":0,"request_id":"r","priority":-1,"strict_priority":4294967295,"policy_class":"p"}`,
+		{"every field", `{"timestamp":1.5,"input_length":6,"output_length":3,"hash_ids":[7,8],"session_id":"s","delay":0,` +
+			`"request_id":"r","priority":-1,"strict_priority":4294967295,"policy_class":"p"}`,
 			[]string{"s.0 line 1 @1.5 6->3 [0]"}},
 		{"aliases", `{"created_time":2,"input_tokens":8,"output_tokens":1,"hash_ids":[7,8],"delay_ms":0}`,
 			[]string{"request_1.0 line 1 @2 8->1 [0 1]"}},
-		{"null is absent", `{"timestamp":null,"input_length":null,"output_length":1,"hash_ids":[7],"session_id":null,"delay":null,"request_id":null,"output_token_ids":null,"priority":null,"strict_priority":null,"policy_class":null}`,
+		{"null is absent", `{"timestamp":null,"input_length":null,"output_length":1,"hash_ids":[7],"session_id":null,` +
+			`"delay":null,"request_id":null,"output_token_ids":null,"priority":null,"strict_priority":null,"policy_class":null}`,
 			[]string{"request_1.0 line 1 @- 4->1 [0]"}},
 		{"unknown keys, even twice and nested",
 			`{"type":"x","type":{"hash_ids":1,"a":[],"a":2},"output_length":1,"hash_ids":[7]}`,
@@ -75,7 +77,8 @@ func TestMooncakeAccepts(t *testing.T) {
 			[]string{"request_1.0 line 1 @- 8->1 [0 1]"}},
 		{"surplus block ids", `{"input_length":3,"output_length":1,"hash_ids":[7,8]}`,
 			[]string{"request_1.0 line 1 @- 3->1 []"}},
-		{"exact 64-bit ids, of which the low half counts", `{"output_length":1,"hash_ids":[18446744073709551615,9007199254740993]}
+		{"exact 64-bit ids, of which the low half counts",
+			`{"output_length":1,"hash_ids":[18446744073709551615,9007199254740993]}
 {"output_length":1,"hash_ids":[4294967295,1]}
 {"output_length":1,"hash_ids":[18446744073709551614]}`,
 			[]string{"request_1.0 line 1 @- 8->1 [0 1]", "request_2.0 line 2 @- 8->1 [0 1]",
@@ -83,7 +86,8 @@ func TestMooncakeAccepts(t *testing.T) {
 		{"blank lines count, CRLF, no newline at the end",
 			"\n{\"output_length\":1,\"hash_ids\":[7]}\r\n \t\r\n{\"output_length\":1,\"hash_ids\":[7]}\r",
 			[]string{"request_2.0 line 2 @- 4->1 [0]", "request_4.0 line 4 @- 4->1 [0]"}},
-		{"sessions interleave, first appearance orders them", `{"timestamp":9,"session_id":"b","output_length":1,"hash_ids":[1]}
+		{"sessions interleave, first appearance orders them",
+			`{"timestamp":9,"session_id":"b","output_length":1,"hash_ids":[1]}
 {"timestamp":1,"session_id":"a","output_length":2,"hash_ids":[2]}
 {"delay":3,"session_id":"b","output_length":3,"hash_ids":[3]}
 {"timestamp":4,"session_id":"a","output_length":4,"hash_ids":[4]}`,
@@ -92,7 +96,8 @@ func TestMooncakeAccepts(t *testing.T) {
 		{"an empty session id is a name", `{"session_id":"","output_length":1,"hash_ids":[1]}
 {"session_id":"","output_length":1,"hash_ids":[1]}`,
 			[]string{".0 line 1 @- 4->1 [0]", ".1 line 2 +0 4->1 [0]"}},
-		{"delays: given, inferred from the latest timestamp, none", `{"timestamp":10,"session_id":"a","output_length":1,"hash_ids":[1]}
+		{"delays: given, inferred from the latest timestamp, none",
+			`{"timestamp":10,"session_id":"a","output_length":1,"hash_ids":[1]}
 {"timestamp":100,"delay":5,"session_id":"a","output_length":1,"hash_ids":[1]}
 {"timestamp":107,"session_id":"a","output_length":1,"hash_ids":[1]}
 {"session_id":"a","output_length":1,"hash_ids":[1]}
@@ -102,7 +107,8 @@ func TestMooncakeAccepts(t *testing.T) {
 			[]string{"a.0 line 1 @10 4->1 [0]", "a.1 line 2 +5 4->1 [0]", "a.2 line 3 +7 4->1 [0]",
 				"a.3 line 4 +0 4->1 [0]",
 				"a.4 line 5 +3 4->1 [0]", "a.5 line 6 +1 4->1 [0]", "a.6 line 7 +1 4->1 [0]"}},
-		{"a delay needs no timestamps, and the first one seen later counts", `{"session_id":"a","output_length":1,"hash_ids":[1]}
+		{"a delay needs no timestamps, and the first one seen later counts",
+			`{"session_id":"a","output_length":1,"hash_ids":[1]}
 {"session_id":"a","delay":2,"timestamp":5,"output_length":1,"hash_ids":[1]}
 {"session_id":"a","timestamp":6,"output_length":1,"hash_ids":[1]}`,
 			[]string{"a.0 line 1 @- 4->1 [0]", "a.1 line 2 +2 4->1 [0]", "a.2 line 3 +1 4->1 [0]"}},

@@ -106,25 +106,26 @@ func TestCurveMadeOrKept(t *testing.T) {
 }
 
 func TestCurveRefuses(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "curve.csv: is empty, want a line with the names of the columns",
-		"time,rate\n0,1\n": "curve.csv line 1: time_s: no column has this name, want a header with " +
-			"time_s,rate_rps",
-		"time_s,rate_rps\n":                 "curve.csv: got 0 rows, want two or more",
-		"time_s,rate_rps\n0,1\n":            "curve.csv: got 1 rows, want two or more",
-		"time_s,rate_rps\n5,1\n9,1\n":       `curve.csv line 2: time_s: got "5", want 0, as the curve begins at 0 s`,
-		"time_s,rate_rps\n0,1\n9,1\n8,1\n":  `curve.csv line 4: time_s: got "8", want a time that is not before that of the row above, 9 s`,
-		"time_s,rate_rps\n0,1\n9,-1\n":      `curve.csv line 3: rate_rps: got "-1", want a finite number >= 0`,
-		"time_s,rate_rps\n0,nan\n9,1\n":     `curve.csv line 2: rate_rps: got "nan", want a finite number >= 0`,
-		"time_s,rate_rps\n0,1\n1e12,1\n":    `curve.csv line 3: time_s: got "1e12", want at most 3.15e+11 s`,
-		"time_s,rate_rps\n0,1\n9\n":         "curve.csv line 3: got 1 columns, want 2 as in the header",
-		"time_s,rate_rps\n0,1\n0,2\n":       "curve.csv: all rows have the time 0 s, want a curve that ends later",
-		"time_s,rate_rps\n0,0\n9,0\n":       "curve.csv: the rate is 0 all the time, want a rate above 0 in some row",
-		"time_s,rate_rps\n0,1e308\n9,1e308": "curve.csv: the rates are too high, want numbers whose integral is finite",
+	for _, test := range []struct{ text, want string }{
+		{"", "curve.csv: is empty, want a line with the names of the columns"},
+		{"time,rate\n0,1\n", "curve.csv line 1: time_s: no column has this name, want a header with " +
+			"time_s,rate_rps"},
+		{"time_s,rate_rps\n", "curve.csv: got 0 rows, want two or more"},
+		{"time_s,rate_rps\n0,1\n", "curve.csv: got 1 rows, want two or more"},
+		{"time_s,rate_rps\n5,1\n9,1\n", `curve.csv line 2: time_s: got "5", want 0, as the curve begins at 0 s`},
+		{"time_s,rate_rps\n0,1\n9,1\n8,1\n",
+			`curve.csv line 4: time_s: got "8", want a time that is not before that of the row above, 9 s`},
+		{"time_s,rate_rps\n0,1\n9,-1\n", `curve.csv line 3: rate_rps: got "-1", want a finite number >= 0`},
+		{"time_s,rate_rps\n0,nan\n9,1\n", `curve.csv line 2: rate_rps: got "nan", want a finite number >= 0`},
+		{"time_s,rate_rps\n0,1\n1e12,1\n", `curve.csv line 3: time_s: got "1e12", want at most 3.15e+11 s`},
+		{"time_s,rate_rps\n0,1\n9\n", "curve.csv line 3: got 1 columns, want 2 as in the header"},
+		{"time_s,rate_rps\n0,1\n0,2\n", "curve.csv: all rows have the time 0 s, want a curve that ends later"},
+		{"time_s,rate_rps\n0,0\n9,0\n", "curve.csv: the rate is 0 all the time, want a rate above 0 in some row"},
+		{"time_s,rate_rps\n0,1e308\n9,1e308", "curve.csv: the rates are too high, want numbers whose integral is finite"},
 	} {
-		err := NewRateCurve("curve.csv").ReadFile(Source{Name: "curve.csv", Reader: strings.NewReader(text)})
-		if err == nil || err.Error() != want {
-			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
+		err := NewRateCurve("curve.csv").ReadFile(Source{Name: "curve.csv", Reader: strings.NewReader(test.text)})
+		if err == nil || err.Error() != test.want {
+			t.Errorf("%q:\n got %v\nwant %s", test.text, err, test.want)
 		}
 	}
 	spec := smallSpec()

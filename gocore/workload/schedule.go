@@ -12,7 +12,8 @@ import "fmt"
 func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	switch {
 	case concurrency && w.WaitFor != nil:
-		return fmt.Errorf("%s: requests of trace_format %v wait for each other, replay_concurrency is not supported with it", w.File, w.Format)
+		return fmt.Errorf("%s: requests of trace_format %v wait for each other, replay_concurrency is not supported with it",
+			w.File, w.Format)
 	case !concurrency && w.untimed:
 		return fmt.Errorf("%s: the requests have no arrival times, they need replay_concurrency", w.File)
 	case !concurrency && w.Format == AppliedCompute:

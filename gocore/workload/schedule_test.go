@@ -58,7 +58,8 @@ func TestScheduleRefuses(t *testing.T) {
 		want        string
 	}{
 		{"no timestamp", "\n" + `{"output_length":1,"hash_ids":[1]}`, false, 1,
-			`t.jsonl line 2 (session "request_2"): timestamp: missing, the first turn of a session needs one unless replay_concurrency is given`},
+			`t.jsonl line 2 (session "request_2"): timestamp: missing, the first turn of a session needs one unless ` +
+				`replay_concurrency is given`},
 		{"only a later turn has one", `{"session_id":"s","output_length":1,"hash_ids":[1]}
 {"session_id":"s","timestamp":1,"delay":0,"output_length":1,"hash_ids":[1]}`, false, 1,
 			`t.jsonl line 1 (session "s"): timestamp: missing`},
@@ -68,7 +69,8 @@ func TestScheduleRefuses(t *testing.T) {
 {"timestamp":1e10,"output_length":1,"hash_ids":[1]}`, false, 1e-300,
 			`arrival_speedup_ratio: got 1e-300, want a number that leaves all times finite: t.jsonl line 2 starts at 1e+10 ms`},
 		{"delay beyond a double", huge, false, 1e-300,
-			`arrival_speedup_ratio: got 1e-300, want a number that leaves all times finite: t.jsonl line 2 has a delay of 1e+10 ms`},
+			`arrival_speedup_ratio: got 1e-300, want a number that leaves all times finite: t.jsonl ` +
+				`line 2 has a delay of 1e+10 ms`},
 		{"delays that add up beyond a double", strings.Replace(huge, "1e10", "1.5e308", 1) + "\n" +
 			`{"delay":1.5e308,"session_id":"a","output_length":1,"hash_ids":[1]}`, true, 1,
 			`t.jsonl line 3 (session "a"): delay: got 1.5e+308, which makes`},

@@ -61,8 +61,10 @@ func TestNotes(t *testing.T) {
 // TestNamesInRecordings checks that messages about a turn of a recording name its own file and line.
 func TestNamesInRecordings(t *testing.T) {
 	record := func(id string, ms int) string {
-		return fmt.Sprintf(`{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":%d,"request":{"request_id":%q,"output_tokens":1,`+
-			`"request_received_ms":%d,"replay":{"trace_block_size":4,"input_length":4,"input_sequence_hashes":[1]}}}`+"\n", ms+1, id, ms)
+		return fmt.Sprintf(`{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":%d,`+
+			`"request":{"request_id":%q,"output_tokens":1,`+
+			`"request_received_ms":%d,"replay":{"trace_block_size":4,"input_length":4,"input_sequence_hashes":[1]}}}`+"\n",
+			ms+1, id, ms)
 	}
 	w, err := Load(Dynamo, sources("-- a.jsonl\n\n"+record("late", 50)+"\n-- b.jsonl\n"+record("early", 20)),
 		TraceSpec{EngineBlockSize: 4})

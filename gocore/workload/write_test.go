@@ -126,8 +126,10 @@ func TestSavedGeneratedWorkloadsAreTheSame(t *testing.T) {
 }
 
 func TestSaveAppliedCompute(t *testing.T) {
-	const text = `{"num_turns":2,"input_prompt_length":10,"assistant_response_length":[3,2],"tool_call_output_length":[5,1],"tool_call_latency":[0.05,0.2],"final_assistant_response_length":4}
-{"num_turns":0,"input_prompt_length":9,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":1}`
+	const text = `{"num_turns":2,"input_prompt_length":10,"assistant_response_length":[3,2],` +
+		`"tool_call_output_length":[5,1],"tool_call_latency":[0.05,0.2],"final_assistant_response_length":4}
+{"num_turns":0,"input_prompt_length":9,"assistant_response_length":[],"tool_call_output_length":[],` +
+		`"tool_call_latency":[],"final_assistant_response_length":1}`
 	for _, size := range [][2]int{{4, 4}, {8, 4}, {3, 4}} {
 		w, err := Load(AppliedCompute, []Source{{Name: "t", Reader: strings.NewReader(text)}},
 			TraceSpec{TraceBlockSize: size[0], EngineBlockSize: size[1], SharedPrefixRatio: 0.5, NumPrefixGroups: 1})

@@ -24,7 +24,8 @@ func askedFor(config string) func(string) (string, error) {
 
 // The published pool of this model has 51.38 GiB, which is 26,306 blocks of 16 tokens.
 func TestPoolAsTheEngineEstimatesIt(t *testing.T) {
-	args, _, err := engineargs.Parse(`{"aic_backend": "vllm", "aic_model_path": "m", "aic_system": "h100_sxm", "block_size": 16,
+	args, _, err := engineargs.Parse(`{"aic_backend": "vllm", "aic_model_path": "m", "aic_system": "h100_sxm",
+		"block_size": 16,
 		"max_num_batched_tokens": 8192, "max_num_seqs": 1024, "kv_pool_estimate": "engine", "engine_version": "0.11.0"}`)
 	if err != nil {
 		t.Fatal(err)

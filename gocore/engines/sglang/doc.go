@@ -5,8 +5,8 @@
 // One batch is composed by compose, and its tokens come with deliver:
 //
 //	mergePrefilled   requests whose prompt the batch before completes run from now on
-//	composePrefill   if the waiting queue's head fits, a batch of prompts: first the next part of a prompt that was cut, then
-//	                 the queue from its head, while budgets, seats and pages last
+//	composePrefill   if the waiting queue's head fits, a batch of prompts: first the next part of a prompt that was cut,
+//	                 then the queue from its head, while budgets, seats and pages last
 //	composeDecode    otherwise one token for every running request; if pages are short, requests are retracted
 //	deliver          one token for each request of the batch whose tokens are all computed; prompts enter the tree
 //

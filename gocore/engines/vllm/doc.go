@@ -6,7 +6,8 @@
 //
 //	serveRunning   running requests first, in admission order: the next chunk of a prompt, or one token; a request that
 //	               lacks blocks preempts the one admitted last
-//	admitWaiting   then the waiting queue from its head, while token budget, seats and blocks last; not in a pass that preempts
+//	admitWaiting   then the waiting queue from its head, while token budget, seats and blocks last; not in a pass that
+//	               preempts
 //	deliver        every request whose tokens are all computed gets one more
 //
 // The simulator knows the tokens of a pass beforehand. Without asynchronous scheduling RunPass therefore composes and

@@ -31,7 +31,8 @@ func (expertTimes) ExpertsMs(part timing.Kind, tokens int) float64 {
 
 func rankArgs(t *testing.T, more string) engineargs.Args {
 	t.Helper()
-	args, _, err := engineargs.Parse(`{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 64, "dp_routing": "round_robin",
+	args, _, err := engineargs.Parse(`{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 64,
+		"dp_routing": "round_robin",
 		"async_scheduling": false, "enable_prefix_caching": false` + more + `}`)
 	if err != nil {
 		t.Fatal(err)

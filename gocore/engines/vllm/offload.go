@@ -17,8 +17,8 @@ import (
 // of prompts are copied to the host after they have been computed, and back when a prompt begins with them and the GPU
 // has lost them:
 //
-//	pass    1: computes a prompt    2: decodes           ...       20: the prompt comes again, look-up     21: is admitted
-//	copy          store is offered     store runs  -->                   load runs  ------>
+//	pass    1: computes a prompt    2: decodes         ...       20: the prompt comes again, look-up   21: is admitted
+//	copy          store is offered     store runs  -->                 load runs  ------>
 //
 // A copy that has ended when a pass starts is noticed when this pass ends. Copies run one at a time in each direction,
 // in order of submission, beside the GPU. docs/tiers.md tells users of it.

@@ -61,9 +61,9 @@ func TestBooksOfStorage(t *testing.T) {
 	}
 }
 
-// TestPolicies has a second worker read what the first one has written, 100 blocks in 1 ms each: best_effort
-// starts with the tokens that have come, wait_complete with all, timeout after 20 ms and 10 more for 1,600 tokens. What has come is loaded,
-// which takes no time here; the request runs with the pass after the one that finds it.
+// TestPolicies has a second worker read what the first one has written, 100 blocks in 1 ms each: best_effort starts
+// with the tokens that have come, wait_complete with all, timeout after 20 ms and 10 more for 1,600 tokens. What has
+// come is loaded, which takes no time here; the request runs with the pass after the one that finds it.
 func TestPolicies(t *testing.T) {
 	prompt := kvcache.Prompt{PerSegment: 1}
 	for i := range 100 {

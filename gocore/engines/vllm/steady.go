@@ -7,7 +7,7 @@ import "dynosim/gocore/engines/internal/calendar"
 // find are opened without a look, all of a pass at once (opensOnly).
 //
 //	batch             7     8     9    10    11    12
-//	looked at         A     -     C,A   -     -     B       A opens a block in batch 7 and gets its last token from batch 9
+//	looked at         A     -     C,A   -     -     B       A opens a block in batch 7, its last token is of batch 9
 //	steady            3     3     3     2     2     2
 //
 // The first prefix requests of the running list are steady, or ending: their last token is in flight. The counters of a

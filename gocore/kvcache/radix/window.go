@@ -14,7 +14,7 @@ type Window struct {
 //
 //	tokens    0      32     64     96     128
 //	full      [a     |b     |c     |d     ]     a path to deeper nodes
-//	window     -      -      c      d           with a window of 64, a prompt of a b c d is found whole, one of a b c not at all
+//	window     -      -      c      d           with a window of 64: a b c d is found whole, a b c not at all
 //
 // Like slots of the other pool, these are counted.
 type window struct {

@@ -141,10 +141,12 @@ func TestTableFollowsEngine(t *testing.T) {
 // blocks that are on the device or needed below it, and prompts that come back are found there.
 func TestTableKeepsWhatLowerTiersNeed(t *testing.T) {
 	for name, text := range map[string]string{
-		"vllm":   `"scheduler":"vllm","host_cache":{"num_blocks":60,"store_ms_per_block":2,"load_ms_per_block":1}`,
-		"chunks": `"scheduler":"vllm","host_cache":{"num_blocks":60,"blocks_per_chunk":2,"eviction_policy":"arc","offload_prompt_only":false}`,
+		"vllm": `"scheduler":"vllm","host_cache":{"num_blocks":60,"store_ms_per_block":2,"load_ms_per_block":1}`,
+		"chunks": `"scheduler":"vllm","host_cache":{"num_blocks":60,"blocks_per_chunk":2,"eviction_policy":"arc",` +
+			`"offload_prompt_only":false}`,
 		"sglang": `"engine_type":"sglang","scheduler":"sglang","host_cache":{"num_blocks":60,"store_ms_per_block":2}`,
-		"back":   `"engine_type":"sglang","scheduler":"sglang","host_cache":{"num_blocks":60,"write_policy":"write_back","load_back_threshold":1}`,
+		"back": `"engine_type":"sglang","scheduler":"sglang","host_cache":{"num_blocks":60,"write_policy":"write_back",` +
+			`"load_back_threshold":1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			args, _, err := engineargs.Parse(`{"block_size": 4, "num_gpu_blocks": 24,` + text + `}`)

@@ -21,7 +21,8 @@ type Groups struct {
 // with all of these ends where all groups have what the next token needs:
 //
 //	full      a b c d e f     routers know a to e
-//	window    - - - d e -     run 2: a prompt can go on behind e; one that shares a, b and c only finds less than the router counts
+//	window    - - - d e -     run 2: a prompt can go on behind e; one that shares a, b and c only finds less than the
+//	                          router counts
 type path struct {
 	parent *block // nil at the beginning
 	kids   []*block

@@ -82,8 +82,10 @@ func TestRoutersFollowEngine(t *testing.T) {
 	} {
 		for _, retention := range []string{"0", "null"} {
 			t.Run(name+" "+retention, func(t *testing.T) {
-				args, _, err := engineargs.Parse(fmt.Sprintf(`{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 60, "max_num_seqs": 8,
-					"max_num_batched_tokens": 64, "prefix_cache_retention_interval": %s, "kv_cache_groups": [{"type": "full"}, %s]}`, retention, groups))
+				args, _, err := engineargs.Parse(fmt.Sprintf(`{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 60, `+
+					`"max_num_seqs": 8,
+					"max_num_batched_tokens": 64, "prefix_cache_retention_interval": %s, "kv_cache_groups": [{"type": "full"}, %s]}`,
+					retention, groups))
 				if err != nil {
 					t.Fatal(err)
 				}

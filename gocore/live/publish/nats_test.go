@@ -128,8 +128,10 @@ func TestStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"worker_id":2324035525006360073,"storage_tier":"device","event":{"event_id":1,"data":{"stored":{"parent_hash":null,` +
-		`"start_position":null,"blocks":[{"block_hash":1167189920531229540,"tokens_hash":1167189920531229540,"mm_extra_info":null},` +
+	const want = `{"worker_id":2324035525006360073,"storage_tier":"device","event":{"event_id":1,` +
+		`"data":{"stored":{"parent_hash":null,` +
+		`"start_position":null,"blocks":[{"block_hash":1167189920531229540,"tokens_hash":1167189920531229540,` +
+		`"mm_extra_info":null},` +
 		`{"block_hash":2740076648483441277,"tokens_hash":1167189920531229540,"mm_extra_info":null}]}},"dp_rank":0}}`
 	if string(m.Data()) != want || m.Subject() != "namespace-my-ns-component-backend-kv-events.kv-events" {
 		t.Errorf("%s: got %s", m.Subject(), m.Data())

@@ -101,10 +101,12 @@ func TestMessages(t *testing.T) {
 		{Ack{ActionID: 3, Outcome: Noop}, `{"ActionAck":{"action_id":3,"outcome":"Noop"}}`},
 		{Action{4, handoff.CancelDestination}, `{"Action":{"id":4,"action":{"CancelDestination":` + id + `}}}}`},
 		{held(handoff.Transfer{}), `{"Fact":{"SourceHeld":` + id +
-			`,"transfer_timing":{"mode":"full_prompt","full_prompt_tokens":7,"kv_bytes_per_token":null,"bandwidth_gb_s":null}}}}`},
+			`,"transfer_timing":{"mode":"full_prompt","full_prompt_tokens":7,"kv_bytes_per_token":null,` +
+			`"bandwidth_gb_s":null}}}}`},
 		{held(handoff.Transfer{BandwidthGBs: 0.5}),
 			`{"Fact":{"SourceHeld":` + id +
-				`,"transfer_timing":{"mode":"full_prompt","full_prompt_tokens":7,"kv_bytes_per_token":null,"bandwidth_gb_s":0.5}}}}`},
+				`,"transfer_timing":{"mode":"full_prompt","full_prompt_tokens":7,"kv_bytes_per_token":null,` +
+				`"bandwidth_gb_s":0.5}}}}`},
 	} {
 		frame := AppendFrame(nil, Frame{identity, c.message})
 		_, got, _ := strings.Cut(string(frame), `"message":`)
@@ -146,51 +148,55 @@ func TestBadFrames(t *testing.T) {
 		wrongID = `"handoff_id":"a0811fce-aafe-4910-a423-935fa2c0b7ea"`
 	)
 	message := func(m string) string {
-		return `{"identity":{` + id + `,"bootstrap_room":1,"request_id":"a0811fce-aafe-4910-a423-935fa2c0b7ea"},"message":` + m + `}`
+		return `{"identity":{` + id + `,"bootstrap_room":1,"request_id":"a0811fce-aafe-4910-a423-935fa2c0b7ea"},"message":` +
+			m + `}`
 	}
 	timing := func(members string) string {
 		return message(`{"Fact":{"SourceHeld":{` + id + `,"transfer_timing":{` + members + `}}}}`)
 	}
-	for text, want := range map[string]string{
-		`hello`:                   "invalid character",
-		`{}`:                      "want an identity and a message",
-		`{"identity":{},"x":1}`:   "want an identity and a message",
-		message(`"Hello"`):        `unknown message "Hello"`,
-		message(`null`):           "", // any error
-		message(`7`):              "",
-		message(`{}`):             "got 0 names",
-		message(`{"Hello":{}}`):   `unknown message "Hello"`,
-		message(`{"Abort":{}}`):   "message: missing",
-		message(`{"Abort":null}`): "",
-		message(`{"Complete":{},"Registered":{}}`):                                                             "got 2 names",
-		message(`{"Register":{"role":"Source","dp_rank":0,"order":"SourceFirst","engine_type":"vllm"}}`):       `role: got "Source"`,
-		message(`{"Register":{"role":"Destination","dp_rank":0,"order":"Sideways","engine_type":"vllm"}}`):     `order: got "Sideways"`,
-		message(`{"Register":{"role":"Destination","order":"SourceFirst","engine_type":"vllm"}}`):              "want dp_rank",
-		message(`{"Register":{"role":"Destination","dp_rank":-1,"order":"SourceFirst","engine_type":"vllm"}}`): "",
-		message(`{"Action":{"id":1,"action":{"SubmitPrefill":{` + id +
-			`}}}}`): `action: got "SubmitPrefill"`,
-		message(`{"Action":{"id":1,"action":{"ReserveDestination":{` + wrongID +
-			`}}}}`): "not that of the frame",
-		message(`{"Action":{"id":1,"action":"ReserveDestination"}}`):       "without content",
-		message(`{"Action":{"id":1,"action":{"":{}}}}`):                    `action: got ""`,
-		message(`{"ActionAck":{"action_id":1,"outcome":"Failed"}}`):        "a text belongs to Failed",
-		message(`{"ActionAck":{"action_id":1,"outcome":{"Applied":"x"}}}`): "a text belongs to Failed",
-		message(`{"ActionAck":{"outcome":"Applied"}}`):                     "want action_id",
-		message(`{"Fact":"SourceHeld"}`):                                   "without content",
-		message(`{"Fact":{"Hello":{}}}`):                                   `unknown fact "Hello"`,
-		message(`{"Fact":{"DestinationReserved":{` + id +
-			`,"transferable_prompt_tokens":-1}}}`): "transferable_prompt_tokens",
-		message(`{"Fact":{"SourceHeld":{` + id +
-			`}}}`): "transfer_timing: missing",
-		timing(`"mode":"half","full_prompt_tokens":1`):                                                  `mode: got "half"`,
-		timing(`"mode":"full_prompt"`):                                                                  "full_prompt_tokens",
-		timing(`"mode":"full_prompt","full_prompt_tokens":1,"bandwidth_gb_s":0`):                        "bandwidth_gb_s: got 0",
-		timing(`"mode":"full_prompt","full_prompt_tokens":1,"bandwidth_gb_s":1e999`):                    "",
-		timing(`"mode":"full_prompt","full_prompt_tokens":1,"kv_bytes_per_token":18446744073709551615`): "kv_bytes_per_token",
+	for _, test := range []struct{ text, want string }{
+		{`hello`, "invalid character"},
+		{`{}`, "want an identity and a message"},
+		{`{"identity":{},"x":1}`, "want an identity and a message"},
+		{message(`"Hello"`), `unknown message "Hello"`},
+		{message(`null`), ""}, // any error
+		{message(`7`), ""},
+		{message(`{}`), "got 0 names"},
+		{message(`{"Hello":{}}`), `unknown message "Hello"`},
+		{message(`{"Abort":{}}`), "message: missing"},
+		{message(`{"Abort":null}`), ""},
+		{message(`{"Complete":{},"Registered":{}}`), "got 2 names"},
+		{message(`{"Register":{"role":"Source","dp_rank":0,"order":"SourceFirst","engine_type":"vllm"}}`),
+			`role: got "Source"`},
+		{message(`{"Register":{"role":"Destination","dp_rank":0,"order":"Sideways","engine_type":"vllm"}}`),
+			`order: got "Sideways"`},
+		{message(`{"Register":{"role":"Destination","order":"SourceFirst","engine_type":"vllm"}}`), "want dp_rank"},
+		{message(`{"Register":{"role":"Destination","dp_rank":-1,"order":"SourceFirst","engine_type":"vllm"}}`), ""},
+		{message(`{"Action":{"id":1,"action":{"SubmitPrefill":{` + id +
+			`}}}}`), `action: got "SubmitPrefill"`},
+		{message(`{"Action":{"id":1,"action":{"ReserveDestination":{` + wrongID +
+			`}}}}`), "not that of the frame"},
+		{message(`{"Action":{"id":1,"action":"ReserveDestination"}}`), "without content"},
+		{message(`{"Action":{"id":1,"action":{"":{}}}}`), `action: got ""`},
+		{message(`{"ActionAck":{"action_id":1,"outcome":"Failed"}}`), "a text belongs to Failed"},
+		{message(`{"ActionAck":{"action_id":1,"outcome":{"Applied":"x"}}}`), "a text belongs to Failed"},
+		{message(`{"ActionAck":{"outcome":"Applied"}}`), "want action_id"},
+		{message(`{"Fact":"SourceHeld"}`), "without content"},
+		{message(`{"Fact":{"Hello":{}}}`), `unknown fact "Hello"`},
+		{message(`{"Fact":{"DestinationReserved":{` + id +
+			`,"transferable_prompt_tokens":-1}}}`), "transferable_prompt_tokens"},
+		{message(`{"Fact":{"SourceHeld":{` + id +
+			`}}}`), "transfer_timing: missing"},
+		{timing(`"mode":"half","full_prompt_tokens":1`), `mode: got "half"`},
+		{timing(`"mode":"full_prompt"`), "full_prompt_tokens"},
+		{timing(`"mode":"full_prompt","full_prompt_tokens":1,"bandwidth_gb_s":0`), "bandwidth_gb_s: got 0"},
+		{timing(`"mode":"full_prompt","full_prompt_tokens":1,"bandwidth_gb_s":1e999`), ""},
+		{timing(`"mode":"full_prompt","full_prompt_tokens":1,"kv_bytes_per_token":18446744073709551615`),
+			"kv_bytes_per_token"},
 	} {
-		frame := append([]byte{byte(len(text)), byte(len(text) >> 8), 0, 0}, text...)
-		if f, err := ReadFrame(bytes.NewReader(frame)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, %v, want %s", text, f, err, want)
+		frame := append([]byte{byte(len(test.text)), byte(len(test.text) >> 8), 0, 0}, test.text...)
+		if f, err := ReadFrame(bytes.NewReader(frame)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, %v, want %s", test.text, f, err, test.want)
 		}
 	}
 	for bytesRead, want := range map[string]string{

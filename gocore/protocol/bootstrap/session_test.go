@@ -27,7 +27,8 @@ type session interface {
 
 // TestSessionsGolden plays scripts to one side of a hand-off:
 //
-//	source|destination [order=destination-first] [mode=destination_missing] [prompt=N] [bytes=N] [bandwidth=N] [timeout=N]
+//	source|destination [order=destination-first] [mode=destination_missing] [prompt=N] [bytes=N] [bandwidth=N]
+//	    [timeout=N]
 //	MS begin | tick | cancel | lost      or a fact
 //	MS < MESSAGE                         of the other side
 //

@@ -38,37 +38,53 @@ func TestRecords(t *testing.T) {
 			EndpointRecord(e, 12678662925488567779,
 				map[string]string{"tcp": "127.0.0.1:19100/aff3a8c19ca935e3/generate"}, "cuda"),
 			"dynamo/backend/generate/aff3a8c19ca935e3",
-			`{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":12678662925488567779,"transport":{"tcp":"127.0.0.1:19100/aff3a8c19ca935e3/generate"},"device_type":"cuda","request_plane_codec":"msgpack"}`,
+			`{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo",` +
+				`"instance_id":12678662925488567779,"transport":{"tcp":"127.0.0.1:19100/aff3a8c19ca935e3/generate"},` +
+				`"device_type":"cuda","request_plane_codec":"msgpack"}`,
 		},
 		{
 			EventChannelRecord("dynamo", "backend", "kv-events", 7773960973193825457, ZMQ("tcp://192.0.2.2:34217")),
 			"dynamo/backend/kv-events/6be2a85120f7ccb1",
-			`{"type":"EventChannel","namespace":"dynamo","component":"backend","topic":"kv-events","instance_id":7773960973193825457,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://192.0.2.2:34217"}}}`,
+			`{"type":"EventChannel","namespace":"dynamo","component":"backend","topic":"kv-events",` +
+				`"instance_id":7773960973193825457,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://192.0.2.2:34217"}}}`,
 		},
 		{
 			EventChannelRecord("dynamo", "", "kv_metrics", 14886171231468991878, NATS("namespace.dynamo")),
 			"dynamo//kv_metrics/ce964ddd5d593586",
-			`{"type":"EventChannel","namespace":"dynamo","component":"","topic":"kv_metrics","instance_id":14886171231468991878,"transport":{"kind":"Nats","config":{"subject_prefix":"namespace.dynamo"}}}`,
+			`{"type":"EventChannel","namespace":"dynamo","component":"","topic":"kv_metrics",` +
+				`"instance_id":14886171231468991878,"transport":{"kind":"Nats","config":{"subject_prefix":"namespace.dynamo"}}}`,
 		},
 		{
 			EndpointRecord(e, 2324035525006360073,
 				map[string]string{"nats_tcp": "dynamo_backend.generate-2040a1ff29647e09"}, "cuda"),
 			"dynamo/backend/generate/2040a1ff29647e09",
-			`{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":2324035525006360073,"transport":{"nats_tcp":"dynamo_backend.generate-2040a1ff29647e09"},"device_type":"cuda","request_plane_codec":"msgpack"}`,
+			`{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo",` +
+				`"instance_id":2324035525006360073,"transport":{"nats_tcp":"dynamo_backend.generate-2040a1ff29647e09"},` +
+				`"device_type":"cuda","request_plane_codec":"msgpack"}`,
 		},
 		{
 			ScopedChannelRecord(e, "kv-events", 8215311683627688, ZMQ("tcp://192.0.2.2:34949")),
 			"namespace/dynamo/component/backend/endpoint/generate/topic/kv-events/1d2fc84e9f2aa8",
-			`{"type":"EventChannel","scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"backend","name":"generate"}},"namespace":"dynamo","component":"backend.generate","topic":"kv-events","instance_id":8215311683627688,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://192.0.2.2:34949"}}}`,
+			`{"type":"EventChannel","scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"backend",` +
+				`"name":"generate"}},"namespace":"dynamo","component":"backend.generate","topic":"kv-events",` +
+				`"instance_id":8215311683627688,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://192.0.2.2:34949"}}}`,
 		},
 		{
 			EventSourceRecord(e, "kv-events", 8215311683627688, 18371732355705666456, 0, &answering),
 			"namespace/dynamo/component/backend/endpoint/generate/topic/kv-events/1d2fc84e9f2aa8",
-			`{"type":"EventSource","scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"backend","name":"generate"}},"topic":"kv-events","publisher_id":8215311683627688,"metadata":{"kv_state_endpoint":{"namespace":"dynamo","component":"backend","name":"generate"},"worker":{"worker_id":18371732355705666456,"dp_rank":0},"publisher_id":8215311683627688,"recovery_target":{"component":"backend","endpoint":"worker_kv_query_source_1d2fc84e9f2aa8","namespace":"dynamo","instance_id":18371732355705666456,"transport":{"tcp":"127.0.0.1:38399/fef5813d6a62fb98/dynamo/backend/worker_kv_query_source_1d2fc84e9f2aa8"},"device_type":"cuda","request_plane_codec":"msgpack"}}}`,
+			`{"type":"EventSource","scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"backend",` +
+				`"name":"generate"}},"topic":"kv-events","publisher_id":8215311683627688,` +
+				`"metadata":{"kv_state_endpoint":{"namespace":"dynamo","component":"backend","name":"generate"},` +
+				`"worker":{"worker_id":18371732355705666456,"dp_rank":0},"publisher_id":8215311683627688,` +
+				`"recovery_target":{"component":"backend","endpoint":"worker_kv_query_source_1d2fc84e9f2aa8",` +
+				`"namespace":"dynamo","instance_id":18371732355705666456,` +
+				`"transport":{"tcp":"127.0.0.1:38399/fef5813d6a62fb98/dynamo/backend/worker_kv_query_source_1d2fc84e9f2aa8"},` +
+				`"device_type":"cuda","request_plane_codec":"msgpack"}}}`,
 		},
 		{
 			ModelRecord(e, 7, []byte(`{"slug":"x"}`)), "dynamo/backend/generate/7",
-			`{"type":"Model","namespace":"dynamo","component":"backend","endpoint":"generate","instance_id":7,"card_json":{"slug":"x"}}`,
+			`{"type":"Model","namespace":"dynamo","component":"backend","endpoint":"generate","instance_id":7,` +
+				`"card_json":{"slug":"x"}}`,
 		},
 	} {
 		if test.got.Key != test.key || string(test.got.Document) != test.want {

@@ -136,7 +136,8 @@ func TestRequest(t *testing.T) {
 			t.Errorf("codec %d: got %+v, %v", codec, got, err)
 		}
 	}
-	unknown := `{"model":"m","token_ids":[5],"stop_conditions":{"max_tokens":null,"stop":["x"]},"mdc_sum":"f","extra":{"a":[1]},
+	unknown := `{"model":"m","token_ids":[5],"stop_conditions":{"max_tokens":null,"stop":["x"]},` +
+		`"mdc_sum":"f","extra":{"a":[1]},
 		"routing":{"dp_rank":null,"priority_jump":1.5},"request_timestamp_ms":17.5}`
 	got, err := DecodeRequest(JSON, []byte(unknown))
 	if err != nil || len(got.TokenIDs) != 1 || got.StopConditions.MaxTokens != nil || got.Routing.DPRank != nil {
@@ -231,11 +232,13 @@ func TestUsage(t *testing.T) {
 			t.Errorf("got %+v, %v", c.Output, err)
 		}
 		if codec == JSON && !strings.Contains(string(m.Body),
-			`"completion_usage":{"prompt_tokens":40,"completion_tokens":3,"total_tokens":43,"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":36}}`) {
+			`"completion_usage":{"prompt_tokens":40,"completion_tokens":3,"total_tokens":43,`+
+				`"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":36}}`) {
 			t.Errorf("got %s", m.Body)
 		}
 	}
-	c, err := DecodeChunk(JSON, []byte(`{"data":{"data":{"token_ids":[5],"completion_usage":{"prompt_tokens":40}}},"complete_final":false}`))
+	c, err := DecodeChunk(JSON,
+		[]byte(`{"data":{"data":{"token_ids":[5],"completion_usage":{"prompt_tokens":40}}},"complete_final":false}`))
 	if err != nil || c.Output.Usage != nil {
 		t.Errorf("a usage without the cache: got %+v, %v", c.Output, err)
 	}

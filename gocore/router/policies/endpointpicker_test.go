@@ -258,7 +258,9 @@ func TestPickerSaturation(t *testing.T) {
 // TestPickerDraws: weighted_random takes workers in proportion to their scores, random all alike.
 func TestPickerDraws(t *testing.T) {
 	for picker, want := range map[string]float64{"weighted_random": 0.75, "random": 0.5} {
-		p := newPicker(t, `{"prefix_weight":2,"queue_weight":0,"kv_weight":0,"token_load_weight":1,"prefix_from":"events","picker":"`+picker+`"}`, 2)
+		p := newPicker(t,
+			`{"prefix_weight":2,"queue_weight":0,"kv_weight":0,"token_load_weight":1,"prefix_from":"events","picker":"`+picker+
+				`"}`, 2)
 		r := blocksFrom(10, 4)
 		p.Apply(1, []kvcache.Event{{Kind: kvcache.Stored, Blocks: r.Prompt.AppendBlocks(nil, 0, 4)}})
 		const n = 4000

@@ -47,8 +47,10 @@ const pageHead = `# Routing modes
 
 <!-- Code generated from gocore/router/policies/table.go by go generate ./gocore/router/policies. DO NOT EDIT. -->
 
-` + "`--router-mode`" + ` takes ` + "`round_robin`" + `, ` + "`kv_router`" + ` ([its settings](router.md)) and the modes of this page, whose settings are the keys
-of ` + "`--router-config`" + `, a JSON object or ` + "`@FILE`" + `. A key that a mode does not have is refused. [Routers](../routers.md) says
+` + "`--router-mode`" + ` takes ` + "`round_robin`" + `, ` + "`kv_router`" +
+	` ([its settings](router.md)) and the modes of this page, whose settings are the keys
+of ` + "`--router-config`" + `, a JSON object or ` + "`@FILE`" +
+	`. A key that a mode does not have is refused. [Routers](../routers.md) says
 which routers of the field these are, and how far they agree with them.
 
 | mode | which worker gets a request |

@@ -47,7 +47,8 @@ var table = []policy{
 	{"manual", "the worker of the session; where a new session goes is a setting", true, manualFields, newManual, nil},
 	{"bucket", "the worker whose range of prompt lengths holds this one, unless prompts are spread too unevenly", false,
 		bucketFields, newBucket, nil},
-	{"sglang_cache_aware", "the first worker that was sent a long enough prefix of the prompt, else the least loaded one", false, sglangTreeFields, newSGLangCacheAware, nil},
+	{"sglang_cache_aware", "the first worker that was sent a long enough prefix of the prompt, else the least loaded one",
+		false, sglangTreeFields, newSGLangCacheAware, nil},
 	{"smg_cache_aware", "the least loaded of the workers that were sent a long enough prefix, unless it has too much " +
 		"to do; ties are drawn", true, smgTreeFields, newSMGCacheAware, nil},
 	{"vllm_cache_aware", "the least loaded of the workers that were sent a long enough prefix of the prompt, else " +

@@ -168,8 +168,8 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// TestOrder: answers to one prompt are given in the order of the file, again and again; so an agent with the same words in
-// each turn gets its calls and its end.
+// TestOrder: answers to one prompt are given in the order of the file, again and again; so an agent with the same words
+// in each turn gets its calls and its end.
 func TestOrder(t *testing.T) {
 	recording, err := ReadRecording(strings.NewReader(`{"prompt": "", "tool_calls": [{"name": "f", "arguments": {"x": 1}}]}
 		{"prompt": "", "tool_calls": [{"name": "f", "arguments": {"x": 2}}]}
@@ -196,7 +196,8 @@ func TestOrder(t *testing.T) {
 
 // TestForms: an answer in a form ends by itself, is cut off where it may not be longer, and comes after the reasoning.
 func TestForms(t *testing.T) {
-	form, err := conform.Schema([]byte(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`))
+	form, err := conform.Schema([]byte(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],` +
+		`"additionalProperties":false}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,12 +232,14 @@ func TestForms(t *testing.T) {
 
 // TestCalls: answers that consist of calls have their arguments where they say, whatever the model writes around them.
 func TestCalls(t *testing.T) {
-	form, err := conform.Schema([]byte(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`))
+	form, err := conform.Schema([]byte(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],` +
+		`"additionalProperties":false}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	two := []Function{{"one", form}, {"two", form}}
-	recording, err := ReadRecording(strings.NewReader(`{"prompt": "call", "tool_calls": [{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": "{}"}]}
+	recording, err := ReadRecording(strings.NewReader(`{"prompt": "call", "tool_calls": [{"name": "f", ` +
+		`"arguments": {"x": 1}}, {"name": "g", "arguments": "{}"}]}
 		{"prompt": "42", "response": "It is 42."}`))
 	if err != nil {
 		t.Fatal(err)
@@ -251,17 +254,27 @@ func TestCalls(t *testing.T) {
 		begin  string
 		finish string
 	}{
-		{"required", Source{}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two, Must: true}}, 1, 90, `[{"name": "`, "tool_calls"},
-		{"named", Source{}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two[:1], Must: true, Named: true}}, 1, 90, `{"a": "`, "stop"},
-		{"several", Source{MostCalls: 4}, Question{Most: 300, Limited: true, Tools: &Tools{Functions: two, Must: true, Parallel: true}}, 4, 300, `[{"name": "`, "tool_calls"},
-		{"by itself", Source{ToolCalls: 1}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two}}, 1, 90, "<tool_call>\n", "tool_calls"},
+		{"required", Source{}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two, Must: true}}, 1, 90,
+			`[{"name": "`, "tool_calls"},
+		{"named", Source{}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two[:1], Must: true, Named: true}}, 1,
+			90, `{"a": "`, "stop"},
+		{"several", Source{MostCalls: 4}, Question{Most: 300, Limited: true,
+			Tools: &Tools{Functions: two, Must: true, Parallel: true}}, 4, 300, `[{"name": "`, "tool_calls"},
+		{"by itself", Source{ToolCalls: 1}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two}}, 1, 90,
+			"<tool_call>\n", "tool_calls"},
 		{"not by itself", Source{Standard: 16}, Question{Most: 90, Tools: &Tools{Functions: two}}, 0, 16, "", "stop"},
-		{"after a result", Source{ToolCalls: 1, Standard: 16}, Question{Most: 90, AfterResult: true, Tools: &Tools{Functions: two}}, 0, 16, "", "stop"},
-		{"reasoning", Source{Thinking: 0.5}, Question{Most: 99, Limited: true, Reasoning: true, Tools: &Tools{Functions: two, Must: true}}, 1, 99, `[{"name": "`, "tool_calls"},
-		{"cut off", Source{}, Question{Most: 30, Limited: true, Tools: &Tools{Functions: two, Must: true}}, 1, 30, `[{"name": "`, "length"},
-		{"recorded", recorded, Question{Said: "call it", Most: 999, Tools: &Tools{Functions: two}}, 2, 0, "<tool_call>\n", "tool_calls"},
-		{"recorded result", recorded, Question{Said: "call it", AfterResult: true, Result: "42 degrees", Most: 999, Tools: &Tools{Functions: two}}, 0, 9, "It is 42.", "stop"},
-		{"no recorded result", recorded, Question{Said: "call it", AfterResult: true, Result: "43", Most: 999, Tools: &Tools{Functions: two}}, 0, 16, "", "stop"},
+		{"after a result", Source{ToolCalls: 1, Standard: 16}, Question{Most: 90, AfterResult: true,
+			Tools: &Tools{Functions: two}}, 0, 16, "", "stop"},
+		{"reasoning", Source{Thinking: 0.5}, Question{Most: 99, Limited: true, Reasoning: true,
+			Tools: &Tools{Functions: two, Must: true}}, 1, 99, `[{"name": "`, "tool_calls"},
+		{"cut off", Source{}, Question{Most: 30, Limited: true, Tools: &Tools{Functions: two, Must: true}}, 1, 30,
+			`[{"name": "`, "length"},
+		{"recorded", recorded, Question{Said: "call it", Most: 999, Tools: &Tools{Functions: two}}, 2, 0, "<tool_call>\n",
+			"tool_calls"},
+		{"recorded result", recorded, Question{Said: "call it", AfterResult: true, Result: "42 degrees", Most: 999,
+			Tools: &Tools{Functions: two}}, 0, 9, "It is 42.", "stop"},
+		{"no recorded result", recorded, Question{Said: "call it", AfterResult: true, Result: "43", Most: 999,
+			Tools: &Tools{Functions: two}}, 0, 16, "", "stop"},
 	} {
 		most := 0
 		for seed := range uint64(20) {
@@ -274,7 +287,8 @@ func TestCalls(t *testing.T) {
 			}
 			for i, call := range a.Calls {
 				arguments := a.Text[min(call.Begin, len(a.Text)):min(call.End, len(a.Text))]
-				if !jsontext.Value(arguments).IsValid() && c.finish != "length" || i > 0 && call.Begin < a.Calls[i-1].End || call.Name == "" {
+				if !jsontext.Value(arguments).IsValid() && c.finish != "length" || i > 0 && call.Begin < a.Calls[i-1].End ||
+					call.Name == "" {
 					t.Errorf("%s: call %d is %+v: %s", c.name, i, call, arguments)
 				}
 			}

@@ -49,8 +49,8 @@ type recordedAnswer struct {
 const maxLine = 64 << 20
 
 // ReadRecording reads a JSON object from each line, with the members "prompt" and "response" or "tool_calls". Other
-// members are ignored. An answer is given to everything that begins with its prompt; the longest prompt wins. Answers to
-// the same prompt are given in the order of the lines.
+// members are ignored. An answer is given to everything that begins with its prompt; the longest prompt wins. Answers
+// to the same prompt are given in the order of the lines.
 func ReadRecording(from io.Reader) (*Recording, error) {
 	r := &Recording{answers: map[string]*series{}}
 	lines := bufio.NewScanner(from)

@@ -44,7 +44,8 @@ func TestImportedPrompt(t *testing.T) {
 		gapMs := (local.last - local.first) / 2
 		step(1000, asking(4000, 3, true, &imported))
 		if wantMs := 1000 + 250 + gapMs; imported.first < wantMs-0.1*gapMs || imported.first > wantMs+0.1*gapMs {
-			t.Errorf("%s: the first token came at %v, want about %v: transfer and a pass; computing the prompt takes %v", arguments, imported.first, wantMs, local.first)
+			t.Errorf("%s: the first token came at %v, want about %v: transfer and a pass; computing the prompt takes %v",
+				arguments, imported.first, wantMs, local.first)
 		}
 		if imported.tokens != 3 || imported.ended != 1 || imported.reason != "" {
 			t.Errorf("%s: got %+v", arguments, imported)

@@ -39,24 +39,30 @@ var deployments = []deployment{
 		config: `{}`},
 	{name: "trtllm", aggregated: `{"engine_type":"trtllm","block_size":16,"num_gpu_blocks":500}`, workers: 2},
 	{
-		name: "two pools", prefill: `{"worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
+		name: "two pools",
+		prefill: `{"worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,` +
+			`"kv_transfer_bandwidth":10}`,
 		decode: `{"worker_type":"decode","block_size":16,"num_gpu_blocks":600}`, workers: 2, decoders: 2,
 	},
 	{
-		name: "two pools, kv", prefill: `{"worker_type":"prefill","block_size":16,"num_gpu_blocks":400,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
+		name: "two pools, kv",
+		prefill: `{"worker_type":"prefill","block_size":16,"num_gpu_blocks":400,"kv_bytes_per_token":131072,` +
+			`"kv_transfer_bandwidth":10}`,
 		decode: `{"worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 3, decoders: 2, kv: true,
 		config: `{}`,
 	},
 	{
-		name: "two pools, sglang", prefill: `{"engine_type":"sglang","worker_type":"prefill","block_size":1,"num_gpu_blocks":9000}`,
-		decode: `{"engine_type":"sglang","worker_type":"decode","block_size":1,"num_gpu_blocks":9000}`, workers: 2,
+		name:    "two pools, sglang",
+		prefill: `{"engine_type":"sglang","worker_type":"prefill","block_size":1,"num_gpu_blocks":9000}`,
+		decode:  `{"engine_type":"sglang","worker_type":"decode","block_size":1,"num_gpu_blocks":9000}`, workers: 2,
 		decoders: 2,
 	},
 	{name: "kv, late", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true,
 		config: `{}`, lagMs: 40},
 	{name: "vllm", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`,
 		workers: 3, kv: true, config: `{}`},
-	{name: "vllm, host", everyMs: 90, aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted + `}}`, workers: 2},
+	{name: "vllm, host", everyMs: 90,
+		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted + `}}`, workers: 2},
 	{name: "vllm, host, chunks", everyMs: 90,
 		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":8,` + hosted +
 			`,"blocks_per_chunk":3}}`, workers: 2},
@@ -67,16 +73,20 @@ var deployments = []deployment{
 	},
 	{
 		name: "sglang, host", everyMs: 90, workers: 2,
-		aggregated: `{"engine_type":"sglang","scheduler":"sglang","block_size":16,"num_gpu_blocks":120,"max_num_seqs":8,` + hosted + `,"write_policy":"write_back"}}`,
+		aggregated: `{"engine_type":"sglang","scheduler":"sglang","block_size":16,"num_gpu_blocks":120,"max_num_seqs":8,` +
+			hosted + `,"write_policy":"write_back"}}`,
 	},
 	{
 		name: "sglang, host, kv", everyMs: 90, workers: 2, kv: true, config: `{}`, lagMs: 5,
-		aggregated: `{"engine_type":"sglang","scheduler":"sglang","block_size":16,"num_gpu_blocks":120,"max_num_seqs":8,` + hosted + `}}`,
+		aggregated: `{"engine_type":"sglang","scheduler":"sglang","block_size":16,"num_gpu_blocks":120,"max_num_seqs":8,` +
+			hosted + `}}`,
 	},
-	{name: "vllm, ranks", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":200,"max_num_seqs":4,"dp_size":4}`, workers: 2},
+	{name: "vllm, ranks", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":200,"max_num_seqs":4,` +
+		`"dp_size":4}`, workers: 2},
 	{
 		name: "vllm, ranks, kv", workers: 2, kv: true, config: `{}`, lagMs: 5,
-		aggregated: `{"scheduler":"vllm-0.28","block_size":16,"num_gpu_blocks":200,"max_num_seqs":4,"dp_size":2,"async_scheduling":true,"prefill_schedule_interval":2}`,
+		aggregated: `{"scheduler":"vllm-0.28","block_size":16,"num_gpu_blocks":200,"max_num_seqs":4,"dp_size":2,` +
+			`"async_scheduling":true,"prefill_schedule_interval":2}`,
 	},
 	{
 		name: "vllm, windows, kv", workers: 3, kv: true, config: `{}`, lagMs: 5,
@@ -85,28 +95,35 @@ var deployments = []deployment{
 	},
 	{
 		name: "vllm, linear, kv", workers: 3, kv: true, config: `{}`,
-		aggregated: `{"scheduler":"vllm-0.28","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16,"kv_cache_groups":[{"type":"full"},{"type":"linear"}]}`,
+		aggregated: `{"scheduler":"vllm-0.28","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16,` +
+			`"kv_cache_groups":[{"type":"full"},{"type":"linear"}]}`,
 	},
 	{
-		name: "two pools, vllm", prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
+		name: "two pools, vllm",
+		prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":600,` +
+			`"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
 		decode: `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 2,
 		decoders: 2,
 	},
 	{
-		name:    "two pools, vllm, kv",
-		prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":300,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
-		decode:  `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":200}`, workers: 3,
+		name: "two pools, vllm, kv",
+		prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":300,` +
+			`"kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
+		decode: `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":200}`, workers: 3,
 		decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,
 	},
 	{
-		name:    "two pools, sglang's own",
-		prefill: `{"engine_type":"sglang","scheduler":"sglang","worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
-		decode:  `{"engine_type":"sglang","scheduler":"sglang","worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 2,
+		name: "two pools, sglang's own",
+		prefill: `{"engine_type":"sglang","scheduler":"sglang","worker_type":"prefill","block_size":16,` +
+			`"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
+		decode:   `{"engine_type":"sglang","scheduler":"sglang","worker_type":"decode","block_size":16,"num_gpu_blocks":300}`,
+		workers:  2,
 		decoders: 2,
 	},
 	{
-		name:    "two pools, sglang's own, kv",
-		prefill: `{"engine_type":"sglang","scheduler":"sglang","worker_type":"prefill","block_size":16,"num_gpu_blocks":300,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
+		name: "two pools, sglang's own, kv",
+		prefill: `{"engine_type":"sglang","scheduler":"sglang","worker_type":"prefill","block_size":16,` +
+			`"num_gpu_blocks":300,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
 		decode: `{"engine_type":"sglang","scheduler":"sglang","worker_type":"decode","block_size":16,"num_gpu_blocks":200,` +
 			`"sglang":{"overlap_schedule":false}}`, workers: 3,
 		decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,

@@ -2,8 +2,9 @@
 // or a JSON Schema. Equal seeds give equal texts, and a text is as long as it is asked to be where its form allows
 // that.
 //
-//	Choice, Regex, Schema, Object --> Form --> Text(seed, size): pieces (piece.go) that have what is demanded, which then grow
-//	                                           until the text has its size; what is made is checked, by regexp or by jsonschema
+//	Choice, Regex, Schema, Object --> Form --> Text(seed, size): pieces (piece.go) that have what is demanded, which
+//	                                           then grow until the text has its size; what is made is checked, by
+//	                                           regexp or by jsonschema
 package conform
 
 import (

@@ -13,7 +13,8 @@ var schemas = []struct {
 	text  string
 	grows bool
 }{
-	{`{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name", "age"], "additionalProperties": false}`, true},
+	{`{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name", ` +
+		`"age"], "additionalProperties": false}`, true},
 	{`{"type": "array", "items": {"type": "string"}}`, true},
 	{`{"type": "object"}`, true},
 	{`true`, true},
@@ -26,27 +27,44 @@ var schemas = []struct {
 	{`{"allOf": [{"multipleOf": 4}, {"multipleOf": 6}], "type": "integer", "minimum": 1, "maximum": 12}`, false},
 	{`{"const": {"a": [1, 2.50, null, "<é>"]}}`, false},
 	{`{"enum": ["a", 3, null], "type": ["string", "null"]}`, false},
-	{`{"type": "object", "properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "b": {"enum": ["x", "y"]}}, "required": ["b"]}`, false},
-	{`{"$defs": {"node": {"type": "object", "properties": {"value": {"type": "string"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["value", "next"], "additionalProperties": false}}, "$ref": "#/$defs/node"}`, true},
-	{`{"$defs": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}, "right": {"$ref": "#/$defs/tree"}}, "additionalProperties": false}}, "$ref": "#/$defs/tree"}`, false},
+	{`{"type": "object", "properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "b": {"enum": ["x", ` +
+		`"y"]}}, "required": ["b"]}`, false},
+	{`{"$defs": {"node": {"type": "object", "properties": {"value": {"type": "string"}, ` +
+		`"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["value", "next"], ` +
+		`"additionalProperties": false}}, "$ref": "#/$defs/node"}`, true},
+	{`{"$defs": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}, ` +
+		`"right": {"$ref": "#/$defs/tree"}}, "additionalProperties": false}}, "$ref": "#/$defs/tree"}`, false},
 	{`{"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false, "minItems": 2}`,
 		true},
-	{`{"$schema": "http://json-schema.org/draft-07/schema#", "type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": {"type": "boolean"}, "minItems": 3}`, true},
+	{`{"$schema": "http://json-schema.org/draft-07/schema#", "type": "array", "items": [{"type": "integer"}, ` +
+		`{"type": "string"}], "additionalItems": {"type": "boolean"}, "minItems": 3}`, true},
 	{`{"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 6}, "uniqueItems": true, "minItems": 5}`,
 		false},
 	{`{"type": "array", "contains": {"const": 7}, "minContains": 2, "items": {"type": "integer"}}`, false},
 	{`{"type": "string", "pattern": "^[A-Z]{2}-\\d{4}$"}`, false},
 	{`{"type": "string", "pattern": "^\\+?[0-9 ]+$", "minLength": 9, "maxLength": 15}`, false},
 	{`{"type": "string", "pattern": "ab+c"}`, true},
-	{`{"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"pattern": "^[a-z]{3}$"}, "minProperties": 2}`, false},
-	{`{"type": "object", "patternProperties": {"^x_[a-z]+$": {"type": "boolean"}}, "additionalProperties": false, "minProperties": 1}`, false},
-	{`{"oneOf": [{"type": "object", "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, "required": ["kind", "lives"]}, {"type": "object", "properties": {"kind": {"const": "dog"}, "bark": {"type": "string"}}, "required": ["kind", "bark"]}]}`, false},
+	{`{"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"pattern": "^[a-z]{3}$"}, ` +
+		`"minProperties": 2}`, false},
+	{`{"type": "object", "patternProperties": {"^x_[a-z]+$": {"type": "boolean"}}, "additionalProperties": false, ` +
+		`"minProperties": 1}`, false},
+	{`{"oneOf": [{"type": "object", "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, ` +
+		`"required": ["kind", "lives"]}, {"type": "object", "properties": {"kind": {"const": "dog"}, ` +
+		`"bark": {"type": "string"}}, "required": ["kind", "bark"]}]}`, false},
 	{`{"type": "integer", "minimum": 0, "maximum": 9, "not": {"enum": [0, 1, 2]}}`, false},
-	{`{"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "string"}}, "required": ["a"], "if": {"properties": {"a": {"const": true}}}, "then": {"required": ["b"]}}`, false},
-	{`{"allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {"properties": {"b": {"type": "string"}}, "required": ["b"]}], "type": "object", "unevaluatedProperties": false}`, true},
-	{`{"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}}, "minProperties": 2, "maxProperties": 2}`, false},
-	{`{"type": "object", "properties": {"when": {"type": "string", "format": "date-time"}, "who": {"type": "string", "format": "email"}, "id": {"type": "string", "format": "uuid"}, "at": {"type": "string", "format": "uri"}, "ip": {"type": "string", "format": "ipv4"}, "t": {"type": "string", "format": "time"}}, "required": ["when", "who", "id", "at", "ip", "t"]}`, false},
-	{`{"type": "object", "properties": {"z": {"type": "string"}, "a b/c~é\"": {"type": "string"}, "m": {"type": "string"}}, "required": ["m", "z", "a b/c~é\""]}`, true},
+	{`{"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "string"}}, "required": ["a"], ` +
+		`"if": {"properties": {"a": {"const": true}}}, "then": {"required": ["b"]}}`, false},
+	{`{"allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, ` +
+		`{"properties": {"b": {"type": "string"}}, "required": ["b"]}], "type": "object", "unevaluatedProperties": false}`,
+		true},
+	{`{"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}}, ` +
+		`"minProperties": 2, "maxProperties": 2}`, false},
+	{`{"type": "object", "properties": {"when": {"type": "string", "format": "date-time"}, "who": {"type": "string", ` +
+		`"format": "email"}, "id": {"type": "string", "format": "uuid"}, "at": {"type": "string", "format": "uri"}, ` +
+		`"ip": {"type": "string", "format": "ipv4"}, "t": {"type": "string", "format": "time"}}, "required": ["when", ` +
+		`"who", "id", "at", "ip", "t"]}`, false},
+	{`{"type": "object", "properties": {"z": {"type": "string"}, "a b/c~é\"": {"type": "string"}, ` +
+		`"m": {"type": "string"}}, "required": ["m", "z", "a b/c~é\""]}`, true},
 }
 
 func TestSchemas(t *testing.T) {
@@ -94,24 +112,25 @@ func TestPropertiesHaveTheOrderOfTheSchema(t *testing.T) {
 }
 
 func TestBrokenSchemas(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"type": "objekt"}`:                      "at '/type': value must be one of",
-		`{"$ref": "file:///etc/hosts"}`:           "file:///etc/hosts is another document",
-		`{"$ref": "other.json"}`:                  "other.json is another document",
-		`{"$ref": "#/$defs/no"}`:                  "not found",
-		`{"type": "string", "pattern": "(?=a)b"}`: "invalid or unsupported Perl syntax",
-		`3`:                     "got number, want boolean or object",
-		`{"a": 1, "a": 2}`:      "no JSON",
-		`{`:                     "no JSON",
-		`{"maximum": 1e999999}`: "want one that a double-precision number can hold",
-		`false`:                 "nothing conforms",
-		`{"$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}, "minItems": 1}}, "$ref": "#/$defs/a"}`: "nothing conforms",
-		`{"$ref": "#"}`: "nothing conforms",
-		strings.Repeat(`{"not": `, 300) + `{}` + strings.Repeat(`}`, 300): "nested deeper",
-		`{"title": "` + strings.Repeat("x", maxSchema) + `"}`:             "want at most",
+	for _, test := range []struct{ text, want string }{
+		{`{"type": "objekt"}`, "at '/type': value must be one of"},
+		{`{"$ref": "file:///etc/hosts"}`, "file:///etc/hosts is another document"},
+		{`{"$ref": "other.json"}`, "other.json is another document"},
+		{`{"$ref": "#/$defs/no"}`, "not found"},
+		{`{"type": "string", "pattern": "(?=a)b"}`, "invalid or unsupported Perl syntax"},
+		{`3`, "got number, want boolean or object"},
+		{`{"a": 1, "a": 2}`, "no JSON"},
+		{`{`, "no JSON"},
+		{`{"maximum": 1e999999}`, "want one that a double-precision number can hold"},
+		{`false`, "nothing conforms"},
+		{`{"$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}, "minItems": 1}}, "$ref": "#/$defs/a"}`,
+			"nothing conforms"},
+		{`{"$ref": "#"}`, "nothing conforms"},
+		{strings.Repeat(`{"not": `, 300) + `{}` + strings.Repeat(`}`, 300), "nested deeper"},
+		{`{"title": "` + strings.Repeat("x", maxSchema) + `"}`, "want at most"},
 	} {
-		if _, err := Schema([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.80s: %v, want %s", text, err, want)
+		if _, err := Schema([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%.80s: %v, want %s", test.text, err, test.want)
 		}
 	}
 }

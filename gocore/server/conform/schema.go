@@ -32,7 +32,8 @@ const place = "schema:///"
 
 // anyObject is what Object makes.
 const anyObject = `{"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": [
-	{"type": "string"}, {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}}`
+	{"type": "string"}, {"type": "string"}, {"type": "integer"}, {"type": "boolean"},
+	{"type": "array", "items": {"type": "string"}, "minItems": 1}]}}`
 
 // Object returns the form of texts that are any JSON object.
 func Object() Form {

@@ -19,9 +19,12 @@ var chains = []string{
 	`{"type":"WordPiece","prefix":"##","cleanup":true}`,
 	`{"type":"BPEDecoder","suffix":"</w>"}`,
 	`{"type":"CTC","pad_token":"<pad>","word_delimiter_token":"|","cleanup":true}`,
-	`{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]}`,
-	`{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Replace","pattern":{"String":"aab"},"content":"é"},{"type":"Strip","content":"a","start":2,"stop":3}]}`,
-	`{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteLevel"},{"type":"Strip","content":"▁","start":0,"stop":1}]}`,
+	`{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"ByteFallback"},` +
+		`{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]}`,
+	`{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Replace",` +
+		`"pattern":{"String":"aab"},"content":"é"},{"type":"Strip","content":"a","start":2,"stop":3}]}`,
+	`{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteLevel"},{"type":"Strip","content":"▁",` +
+		`"start":0,"stop":1}]}`,
 }
 
 // parts are names of tokens that meet the rules of these decoders.
@@ -36,7 +39,8 @@ func withDecoder(tb testing.TB, chain string) *Vocabulary {
 	}
 	vocab, _ := json.Marshal(numbers)
 	last := len(parts) - 1
-	v, err := Parse(fmt.Appendf(nil, `{"added_tokens":[{"id":%d,"content":%q,"special":true}],"decoder":%s,"model":{"vocab":%s}}`, last, parts[last], chain, vocab))
+	v, err := Parse(fmt.Appendf(nil, `{"added_tokens":[{"id":%d,"content":%q,"special":true}],"decoder":%s,`+
+		`"model":{"vocab":%s}}`, last, parts[last], chain, vocab))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -96,26 +100,28 @@ func FuzzFiles(f *testing.F) {
 // TestRefused: a file that cannot be obeyed is refused with the place and the reason.
 func TestRefused(t *testing.T) {
 	chain := func(text string) string { return `{"model":{"vocab":{"a":0}},"decoder":` + text + `}` }
-	for text, want := range map[string]string{
-		`{`:                                 "EOF",
-		`{}`:                                "model.vocab: want an object",
-		`{"model":{"vocab":{"a":-1}}}`:      "model.vocab",
-		`{"model":{"vocab":{"a":4194304}}}`: `"a" has the number 4194304, want less than`,
-		`{"model":{"vocab":[[1,2]]}}`:       "token 0: want a list of its text and its score",
-		chain(`{"type":"Nope"}`):            "decoder: Nope: this type is not known, want ByteLevel",
-		chain(`{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"New"}]}`): "decoder: New: this type is not known",
-		chain(`{"type":"Replace","pattern":{"Regex":" +"},"content":" "}`):       "decoder: Replace: pattern: want a String",
-		chain(`{"type":"Replace","pattern":{"String":""},"content":" "}`):        "decoder: Replace: pattern: want a String",
-		chain(`{"type":"Strip","content":"ab","start":1,"stop":0}`):              `decoder: Strip: content: got "ab", want one character`,
-		chain(`{"type":"Strip","content":" ","start":-1,"stop":0}`): "decoder: Strip: start, stop: want " +
-			"integers >= 0",
-		chain(`{"type":"Metaspace","replacement":"","prepend_scheme":"always"}`): `decoder: Metaspace: replacement: got "", want one character`,
-		chain(`{"type":"Sequence","decoders":["Fuse"]}`):                         "decoder: decoders: want objects",
-		chain(`17`): "decoder",
+	for _, test := range []struct{ text, want string }{
+		{`{`, "EOF"},
+		{`{}`, "model.vocab: want an object"},
+		{`{"model":{"vocab":{"a":-1}}}`, "model.vocab"},
+		{`{"model":{"vocab":{"a":4194304}}}`, `"a" has the number 4194304, want less than`},
+		{`{"model":{"vocab":[[1,2]]}}`, "token 0: want a list of its text and its score"},
+		{chain(`{"type":"Nope"}`), "decoder: Nope: this type is not known, want ByteLevel"},
+		{chain(`{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"New"}]}`), "decoder: New: this type is not known"},
+		{chain(`{"type":"Replace","pattern":{"Regex":" +"},"content":" "}`), "decoder: Replace: pattern: want a String"},
+		{chain(`{"type":"Replace","pattern":{"String":""},"content":" "}`), "decoder: Replace: pattern: want a String"},
+		{chain(`{"type":"Strip","content":"ab","start":1,"stop":0}`),
+			`decoder: Strip: content: got "ab", want one character`},
+		{chain(`{"type":"Strip","content":" ","start":-1,"stop":0}`), "decoder: Strip: start, stop: want " +
+			"integers >= 0"},
+		{chain(`{"type":"Metaspace","replacement":"","prepend_scheme":"always"}`),
+			`decoder: Metaspace: replacement: got "", want one character`},
+		{chain(`{"type":"Sequence","decoders":["Fuse"]}`), "decoder: decoders: want objects"},
+		{chain(`17`), "decoder"},
 	} {
-		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) ||
+		if _, err := Parse([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) ||
 			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: got %v, want %s", text, err, want)
+			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
 		}
 	}
 	if _, err := Open("testdata/missing.json"); err == nil {

@@ -162,7 +162,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 // TestBodySizes: bodies arrive whole, whatever their size, and give back what they hold.
 func TestBodySizes(t *testing.T) {
 	s, url := start(t, "{}", func(c *Config) { c.MaxBody = 1 << 20 })
-	for _, size := range []int{1, smallBody - 1, smallBody, smallBody + 1, 2 * smallBody, 3*smallBody + 7, 1 << 20, 1<<20 + 1} {
+	for _, size := range []int{1, smallBody - 1, smallBody, smallBody + 1, 2 * smallBody, 3*smallBody + 7, 1 << 20,
+		1<<20 + 1} {
 		for _, known := range []bool{true, false} {
 			body := `{"prompt":"` + strings.Repeat("x", max(size-len(`{"prompt":""}`), 1)) + `"}`
 			var from io.Reader = strings.NewReader(body)
@@ -227,12 +228,14 @@ func TestTwoLengths(t *testing.T) {
 	const body = `{"prompt":"x","max_tokens":2}`
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 	const hidden = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
-	conn := dial(t, url, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"+chunked+hidden)
+	conn := dial(t, url,
+		"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"+chunked+hidden)
 	text, err := io.ReadAll(conn)
 	if err != nil && !strings.Contains(err.Error(), "reset") { // what is left unread may reset it
 		t.Fatal(err)
 	}
-	if got := string(text); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "Connection: close") || strings.Contains(got, `"object":"list"`) {
+	if got := string(text); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "Connection: close") ||
+		strings.Contains(got, `"object":"list"`) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -241,7 +244,8 @@ func TestTwoLengths(t *testing.T) {
 func TestHalfClosed(t *testing.T) {
 	_, url := start(t, slow, nil)
 	const body = `{"prompt":"x","max_tokens":1000}`
-	conn := dial(t, url, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	conn := dial(t, url, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body),
+		body))
 	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}

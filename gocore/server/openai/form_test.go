@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-const city = `{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":9}},` +
+const city = `{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer",` +
+	`"minimum":1,"maximum":9}},` +
 	`"required":["city","days"],"additionalProperties":false}`
 
 // forms are what requests may say about the form of answers, and what answers then match.
@@ -91,45 +92,50 @@ func TestFormIsCutOff(t *testing.T) {
 // TestImpossibleForms: what cannot be fulfilled is refused by its name.
 func TestImpossibleForms(t *testing.T) {
 	_, url := start(t, fast, nil)
-	for member, want := range map[string][2]string{
-		`"response_format":{"type":"json_schema"}`: {"response_format",
-			"no schema"},
-		`"response_format":{"type":"structural_tag"}`: {"response_format",
-			`got the type \"structural_tag\"`},
-		`"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"objekt"}}}`: {"response_format",
-			"at '/type': value must be one of"},
-		`"guided_json":{"$ref":"file:///etc/hosts"}`: {"guided_json",
-			"is another document"},
-		`"guided_json":"{"`: {"guided_json", "no JSON"},
-		`"structured_outputs":{"json":{"type":"integer","minimum":3,"maximum":2}}`: {"",
-			"structured_outputs.json: no number"},
-		`"structured_outputs":{"json":{"type":"string","minLength":1000000}},"max_tokens":100`: {"", ""},
-		`"structured_outputs":{"regex":"("}`:                                                   {"structured_outputs.regex", "missing closing"},
-		`"guided_choice":[]`: {"guided_choice",
-			"got 0 choices"},
-		`"structured_outputs":{"grammar":"root ::= \"a\""}`: {"structured_outputs.grammar", "no parser of grammars"},
-		`"guided_grammar":"root ::= \"a\""`: {"guided_grammar",
-			"no parser of grammars"},
-		`"ebnf":"root ::= \"a\""`:                           {"ebnf", "not supported"},
-		`"structured_outputs":{"structural_tag":"x"}`:       {"structured_outputs.structural_tag", "not supported"},
-		`"structured_outputs":{"regex":"a","choice":["a"]}`: {"structured_outputs.choice", "one form only"},
-		`"guided_regex":"a","response_format":{"type":"json_object"}`: {"guided_regex",
-			"response_format, guided_regex are given"},
-		`"structured_outputs":{"regex":3}`: {"structured_outputs.regex", "want a string"},
+	for _, test := range []struct {
+		member string
+		want   [2]string
+	}{
+		{`"response_format":{"type":"json_schema"}`, [2]string{"response_format",
+			"no schema"}},
+		{`"response_format":{"type":"structural_tag"}`, [2]string{"response_format",
+			`got the type \"structural_tag\"`}},
+		{`"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"objekt"}}}`, [2]string{"response_format",
+			"at '/type': value must be one of"}},
+		{`"guided_json":{"$ref":"file:///etc/hosts"}`, [2]string{"guided_json",
+			"is another document"}},
+		{`"guided_json":"{"`, [2]string{"guided_json", "no JSON"}},
+		{`"structured_outputs":{"json":{"type":"integer","minimum":3,"maximum":2}}`, [2]string{"",
+			"structured_outputs.json: no number"}},
+		{`"structured_outputs":{"json":{"type":"string","minLength":1000000}},"max_tokens":100`, [2]string{"", ""}},
+		{`"structured_outputs":{"regex":"("}`, [2]string{"structured_outputs.regex", "missing closing"}},
+		{`"guided_choice":[]`, [2]string{"guided_choice",
+			"got 0 choices"}},
+		{`"structured_outputs":{"grammar":"root ::= \"a\""}`, [2]string{"structured_outputs.grammar",
+			"no parser of grammars"}},
+		{`"guided_grammar":"root ::= \"a\""`, [2]string{"guided_grammar",
+			"no parser of grammars"}},
+		{`"ebnf":"root ::= \"a\""`, [2]string{"ebnf", "not supported"}},
+		{`"structured_outputs":{"structural_tag":"x"}`, [2]string{"structured_outputs.structural_tag", "not supported"}},
+		{`"structured_outputs":{"regex":"a","choice":["a"]}`, [2]string{"structured_outputs.choice", "one form only"}},
+		{`"guided_regex":"a","response_format":{"type":"json_object"}`, [2]string{"guided_regex",
+			"response_format, guided_regex are given"}},
+		{`"structured_outputs":{"regex":3}`, [2]string{"structured_outputs.regex", "want a string"}},
 	} {
-		a := post(t, url+chatPath, `{"messages":[{"role":"user","content":"Hi"}],`+member+`}`)
-		if want[1] == "" { // it is possible, and cut off
+		a := post(t, url+chatPath, `{"messages":[{"role":"user","content":"Hi"}],`+test.member+`}`)
+		if test.want[1] == "" { // it is possible, and cut off
 			if a.status != 200 || !strings.Contains(a.text, `"finish_reason":"length"`) {
-				t.Errorf("%s: got %d %.200s", member, a.status, a.text)
+				t.Errorf("%s: got %d %.200s", test.member, a.status, a.text)
 			}
 			continue
 		}
-		if a.status != 400 || !strings.Contains(a.text, want[1]) ||
-			want[0] != "" && !strings.Contains(a.text, `"param":"`+want[0]+`"`) {
-			t.Errorf("%s: got %d %s, want %s", member, a.status, a.text, want)
+		if a.status != 400 || !strings.Contains(a.text, test.want[1]) ||
+			test.want[0] != "" && !strings.Contains(a.text, `"param":"`+test.want[0]+`"`) {
+			t.Errorf("%s: got %d %s, want %s", test.member, a.status, a.text, test.want)
 		}
 	}
-	a := post(t, url+responsesPath, `{"input":"Hi","text":{"format":{"type":"json_schema","name":"c","schema":{"type":"objekt"}}}}`)
+	a := post(t, url+responsesPath, `{"input":"Hi","text":{"format":{"type":"json_schema","name":"c",`+
+		`"schema":{"type":"objekt"}}}}`)
 	if a.status != 400 || !strings.Contains(a.text, `"param":"text.format"`) {
 		t.Errorf("got %d %s", a.status, a.text)
 	}
@@ -138,7 +144,8 @@ func TestImpossibleForms(t *testing.T) {
 // TestResponseInAForm: /v1/responses has the form in text.format.
 func TestResponseInAForm(t *testing.T) {
 	_, url := start(t, fast, nil)
-	body := `{"input":"Hi","max_output_tokens":70,"text":{"format":{"type":"json_schema","name":"c","strict":true,"schema":` + city + `}}}`
+	body := `{"input":"Hi","max_output_tokens":70,"text":{"format":{"type":"json_schema","name":"c","strict":true,` +
+		`"schema":` + city + `}}}`
 	r, err := http.Post(url+responsesPath, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,8 @@ func TestGateways(t *testing.T) {
 	if got := get(t, url+"/loads").json(t); at(got, "aggregate", "total_reqs") != 2.0 || got["dp_rank_count"] != 1.0 {
 		t.Errorf("/loads: got %v", got)
 	}
-	if got := get(t, url+"/get_load").text; got != `[{"dp_rank":0,"num_reqs":2,"num_tokens":16,"num_waiting_reqs":1,"rank":0}]` {
+	if got := get(t, url+"/get_load").text; got != `[{"dp_rank":0,"num_reqs":2,"num_tokens":16,`+
+		`"num_waiting_reqs":1,"rank":0}]` {
 		t.Errorf("/get_load: got %s", got)
 	}
 	for _, path := range []string{"/server_info", "/get_server_info"} {
@@ -64,7 +65,8 @@ func TestTokenize(t *testing.T) {
 		`"token_strs":["<|begin_of_text|>","a","<0xC3>","<0xA9>"]`) {
 		t.Errorf("got %s", got)
 	}
-	if got := post(t, url+"/tokenize", `{"messages":[{"role":"user","content":"a"}],"chat_template":"x"}`); got.status != 400 {
+	if got := post(t, url+"/tokenize",
+		`{"messages":[{"role":"user","content":"a"}],"chat_template":"x"}`); got.status != 400 {
 		t.Errorf("got %d %s", got.status, got.text)
 	}
 }

@@ -61,12 +61,14 @@ func TestImages(t *testing.T) {
 	if got := cached(picture(t, 1026, 512)); got > 100 {
 		t.Errorf("another image has %v cached tokens", got)
 	}
-	responses := fmt.Sprintf(`{"max_output_tokens":1,"input":[{"role":"user","content":[{"type":"input_text","text":"See"},{"type":"input_image","image_url":%q}]}]}`, wide)
+	responses := fmt.Sprintf(`{"max_output_tokens":1,"input":[{"role":"user","content":[{"type":"input_text",`+
+		`"text":"See"},{"type":"input_image","image_url":%q}]}]}`, wide)
 	if got := prompt("/v1/responses", responses, "input_tokens"); got != alone+300 {
 		t.Errorf("/v1/responses: got %d tokens, want %d", got, alone+300)
 	}
 	data := strings.TrimPrefix(wide, "data:image/png;base64,")
-	messages := fmt.Sprintf(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"See"},
+	messages := fmt.Sprintf(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text",`+
+		`"text":"See"},
 		{"type":"image","source":{"type":"base64","media_type":"image/png","data":%q}}]}]}`, data)
 	if got := post(t, url+"/v1/messages/count_tokens", messages); at(got.json(t),
 		"input_tokens") != float64(alone+300) {

@@ -66,7 +66,8 @@ func put(t *testing.T, a answer) (whole chunk, text string) {
 // same.
 func TestLogprobs(t *testing.T) {
 	_, url := start(t, fast, nil)
-	body := `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":30,"logprobs":true,"top_logprobs":5,"return_token_ids":true%s}`
+	body := `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":30,"logprobs":true,"top_logprobs":5,` +
+		`"return_token_ids":true%s}`
 	whole, text := put(t, post(t, url+chatPath, fmt.Sprintf(body, "")))
 	stream, streamed := put(t, post(t, url+chatPath, fmt.Sprintf(body, `,"stream":true`)))
 	c := whole.Choices[0]
@@ -101,7 +102,8 @@ func TestLogprobs(t *testing.T) {
 func TestEchoedLogprobs(t *testing.T) {
 	_, url := start(t, fast, nil)
 	for _, most := range []int{0, 1, 3} {
-		body := fmt.Sprintf(`{"prompt":"Rome is","max_tokens":%d,"echo":true,"logprobs":1,"add_special_tokens":false,"return_token_ids":true`, most) + `%s}`
+		body := fmt.Sprintf(`{"prompt":"Rome is","max_tokens":%d,"echo":true,"logprobs":1,"add_special_tokens":false,`+
+			`"return_token_ids":true`, most) + `%s}`
 		whole, text := put(t, post(t, url+completionsPath, fmt.Sprintf(body, "")))
 		stream, streamed := put(t, post(t, url+completionsPath, fmt.Sprintf(body, `,"stream":true`)))
 		l := whole.Choices[0].Logprobs
@@ -136,7 +138,9 @@ func TestTruncatedPrompts(t *testing.T) {
 	if a := post(t, url+completionsPath, `{"prompt":"`+long+`","truncate_prompt_tokens":4000}`); a.status != 200 {
 		t.Errorf("got %d %s", a.status, a.text)
 	}
-	if a := post(t, url+chatPath, `{"messages":[{"role":"user","content":"Hi"}],"truncate_prompt_tokens":6}`); !strings.Contains(a.text, `"prompt_tokens":6,`) {
+	if a := post(t, url+chatPath,
+		`{"messages":[{"role":"user","content":"Hi"}],"truncate_prompt_tokens":6}`); !strings.Contains(a.text,
+		`"prompt_tokens":6,`) {
 		t.Errorf("got %s", a.text)
 	}
 }

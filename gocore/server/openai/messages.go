@@ -392,7 +392,8 @@ func (c *choice) stopped() (reason string, sequence []byte) {
 func (g *generation) messagesUsage() string {
 	u := g.usageOf()
 	cached := u.PromptTokensDetails.CachedTokens
-	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":0,"cache_read_input_tokens":%d,"output_tokens":%d}`,
+	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":0,"cache_read_input_tokens":%d,`+
+		`"output_tokens":%d}`,
 		u.PromptTokens-cached, cached, u.CompletionTokens)
 }
 
@@ -424,7 +425,8 @@ func (*messageShape) message(g *generation, content string, begins bool) []byte 
 		reason, sequence = g.choices[0].stopped()
 		reason = string(quote(reason))
 	}
-	return fmt.Appendf(nil, `{"id":%s,"type":"message","role":"assistant","model":%s,"content":[%s],"stop_reason":%s,"stop_sequence":%s,"usage":%s}`,
+	return fmt.Appendf(nil, `{"id":%s,"type":"message","role":"assistant","model":%s,"content":[%s],"stop_reason":%s,`+
+		`"stop_sequence":%s,"usage":%s}`,
 		quote(g.id), quote(g.modelName()), content, reason, sequence, g.messagesUsage())
 }
 

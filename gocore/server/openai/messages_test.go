@@ -97,21 +97,24 @@ func TestMessages(t *testing.T) {
 	tools := `"tools":[{"name":"weather","description":"x","input_schema":` + city +
 		`},{"type":"web_search_20250305","name":"web_search"}]`
 	hello := `"messages":[{"role":"user","content":"Hi"}]`
-	for members, want := range map[string]string{
-		`"max_tokens":30,` + hello: "text max_tokens",
-		`"max_tokens":40,"system":[{"type":"text","text":"Be brief."}],"thinking":{"type":"enabled","budget_tokens":1024},` + hello: "thinking text max_tokens",
-		`"max_tokens":60,"stop_sequences":[" "],` +
-			hello: "text stop_sequence",
-		`"max_tokens":90,"tool_choice":{"type":"tool","name":"weather"},` + tools + `,` +
-			hello: "tool_use tool_use",
-		`"max_tokens":400,"tool_choice":{"type":"any","disable_parallel_tool_use":true},` + tools + `,` +
-			hello: "tool_use tool_use",
-		`"max_tokens":30,` + tools + `,"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]},
-			{"role":"assistant","content":[{"type":"thinking","thinking":"Hm"},{"type":"tool_use","id":"t","name":"weather","input":{"city":"Rome"}}]},
-			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"31"}]}]}]`: "text max_tokens",
+	for _, test := range []struct{ members, want string }{
+		{`"max_tokens":30,` + hello, "text max_tokens"},
+		{`"max_tokens":40,"system":[{"type":"text","text":"Be brief."}],"thinking":{"type":"enabled","budget_tokens":1024},` +
+			hello, "thinking text max_tokens"},
+		{`"max_tokens":60,"stop_sequences":[" "],` +
+			hello, "text stop_sequence"},
+		{`"max_tokens":90,"tool_choice":{"type":"tool","name":"weather"},` + tools + `,` +
+			hello, "tool_use tool_use"},
+		{`"max_tokens":400,"tool_choice":{"type":"any","disable_parallel_tool_use":true},` + tools + `,` +
+			hello, "tool_use tool_use"},
+		{`"max_tokens":30,` + tools + `,"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]},
+			{"role":"assistant","content":[{"type":"thinking","thinking":"Hm"},{"type":"tool_use","id":"t","name":"weather",
+			"input":{"city":"Rome"}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"31"}]}]}]`,
+			"text max_tokens"},
 	} {
-		whole := readMessage(t, post(t, url+messagesPath, `{`+members+`}`))
-		stream := readMessage(t, post(t, url+messagesPath, `{"stream":true,`+members+`}`))
+		whole := readMessage(t, post(t, url+messagesPath, `{`+test.members+`}`))
+		stream := readMessage(t, post(t, url+messagesPath, `{"stream":true,`+test.members+`}`))
 		got := ""
 		for _, block := range whole.Content {
 			got += block.Type + " "
@@ -122,22 +125,22 @@ func TestMessages(t *testing.T) {
 				}
 				if err := json.Unmarshal(block.Input, &input); err != nil || input.City == nil || input.Days < 1 ||
 					block.Name != "weather" {
-					t.Errorf("%s: got %+v", members, block)
+					t.Errorf("%s: got %+v", test.members, block)
 				}
 			}
 		}
-		if got+whole.Reason != want || (whole.Sequence == " ") != strings.Contains(members, "stop_seq") ||
+		if got+whole.Reason != test.want || (whole.Sequence == " ") != strings.Contains(test.members, "stop_seq") ||
 			whole.Usage.Output == 0 {
-			t.Errorf("%s: got %+v", members, whole)
+			t.Errorf("%s: got %+v", test.members, whole)
 		}
 		if whole.Usage.Input+whole.Usage.Cached != stream.Usage.Input+stream.Usage.Cached {
-			t.Errorf("%s: got %+v and %+v", members, whole.Usage, stream.Usage)
+			t.Errorf("%s: got %+v and %+v", test.members, whole.Usage, stream.Usage)
 		}
 		whole.Usage = stream.Usage // the second request finds its prompt in the cache
 		a, _ := json.Marshal(whole)
 		b, _ := json.Marshal(stream)
 		if string(a) != string(b) {
-			t.Errorf("%s: streamed %s, want %s", members, b, a)
+			t.Errorf("%s: streamed %s, want %s", test.members, b, a)
 		}
 	}
 	counted := post(t, url+messagesPath+"/count_tokens", `{`+hello+`}`)
@@ -150,18 +153,21 @@ func TestMessages(t *testing.T) {
 // TestWrongMessages: errors have Anthropic's schema.
 func TestWrongMessages(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Keys = []string{"key"} })
-	for body, want := range map[string]string{
-		`{"messages":[{"role":"user","content":"Hi"}]}`:                                            `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: missing`,
-		`{"max_tokens":9,"model":"no"}`:                                                            `{"type":"error","error":{"type":"not_found_error"`,
-		`{"max_tokens":9,"messages":[{"role":"user","content":[{"type":"audio"}]}]}`:               `got a block of type \"audio\"`,
-		`{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"all"}}`: `want auto, any, tool or none`,
-		`{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"any"},"tools":[{"name":"f","input_schema":{"type":"objekt"}}]}`: `tools.0.function.parameters`,
-		`{"max_tokens":9}`: `messages: got none`,
-		`{"max_tokens":9,"messages":[{"role":"user","content":3}]}`: `want a string or a list of blocks`,
+	for _, test := range []struct{ body, want string }{
+		{`{"messages":[{"role":"user","content":"Hi"}]}`, `{"type":"error","error":{"type":"invalid_request_error",` +
+			`"message":"max_tokens: missing`},
+		{`{"max_tokens":9,"model":"no"}`, `{"type":"error","error":{"type":"not_found_error"`},
+		{`{"max_tokens":9,"messages":[{"role":"user","content":[{"type":"audio"}]}]}`, `got a block of type \"audio\"`},
+		{`{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"all"}}`,
+			`want auto, any, tool or none`},
+		{`{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"any"},"tools":[{"name":"f",` +
+			`"input_schema":{"type":"objekt"}}]}`, `tools.0.function.parameters`},
+		{`{"max_tokens":9}`, `messages: got none`},
+		{`{"max_tokens":9,"messages":[{"role":"user","content":3}]}`, `want a string or a list of blocks`},
 	} {
-		if a := post(t, url+messagesPath, body, "X-Api-Key", "key"); a.status < 400 ||
-			!strings.Contains(a.text, want) || !strings.HasPrefix(a.text, `{"type":"error"`) {
-			t.Errorf("%s: got %d %s, want %s", body, a.status, a.text, want)
+		if a := post(t, url+messagesPath, test.body, "X-Api-Key", "key"); a.status < 400 ||
+			!strings.Contains(a.text, test.want) || !strings.HasPrefix(a.text, `{"type":"error"`) {
+			t.Errorf("%s: got %d %s, want %s", test.body, a.status, a.text, test.want)
 		}
 	}
 	if a := post(t, url+messagesPath, `{}`); a.status != 401 ||

@@ -28,8 +28,8 @@ func newEventStream(w http.ResponseWriter, g *generation) *eventStream {
 	return &eventStream{w: w, control: http.NewResponseController(w), g: g, lifts: !overHTTP1(w)}
 }
 
-// overHTTP1 reports whether an answer goes over HTTP/1, where only what is written meets the limit. Over HTTP/2 a stream
-// is reset when its limit has come, also if all that there was has been read.
+// overHTTP1 reports whether an answer goes over HTTP/1, where only what is written meets the limit. Over HTTP/2 a
+// stream is reset when its limit has come, also if all that there was has been read.
 func overHTTP1(w http.ResponseWriter) bool {
 	for {
 		if _, http1 := w.(http.Hijacker); http1 {

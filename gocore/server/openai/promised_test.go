@@ -9,7 +9,8 @@ import (
 // TestPromisedObject: with json_object an answer has the form of the schema that the messages describe.
 func TestPromisedObject(t *testing.T) {
 	_, url := start(t, fast, nil)
-	schema := `{"type":"object","title":"City","properties":{"city":{"type":"string"},"people":{"type":"integer"}},"required":["city","people"]}`
+	schema := `{"type":"object","title":"City","properties":{"city":{"type":"string"},"people":{"type":"integer"}},` +
+		`"required":["city","people"]}`
 	ask := func(role, content string) map[string]any {
 		body, _ := json.Marshal(map[string]any{
 			"messages": []map[string]string{{"role": "system", "content": "Answer."},
@@ -24,7 +25,8 @@ func TestPromisedObject(t *testing.T) {
 		return said
 	}
 	for _, role := range []string{"system", "user", "developer"} {
-		said := ask(role, "Match the following {json} schema, as in {\"a\": 1}:\n```\n"+schema+"\n```\nNot the schema itself.")
+		said := ask(role, "Match the following {json} schema, as in {\"a\": 1}:\n```\n"+schema+
+			"\n```\nNot the schema itself.")
 		if _, text := said["city"].(string); !text || said["people"] == nil || len(said) != 2 {
 			t.Errorf("%s: got %v", role, said)
 		}

@@ -299,13 +299,14 @@ func (s *responseShape) response(g *generation, status string) []byte {
 	if status != "in_progress" {
 		u := g.usageOf()
 		output = "[" + s.output(g.choices[0], status) + "]"
-		counts = fmt.Sprintf(`{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":%d}`,
+		counts = fmt.Sprintf(`{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens":%d,`+
+			`"output_tokens_details":{"reasoning_tokens":0},"total_tokens":%d}`,
 			u.PromptTokens, u.PromptTokensDetails.CachedTokens, u.CompletionTokens, u.TotalTokens)
 	}
 	if status == "incomplete" {
 		incomplete = `{"reason":"max_output_tokens"}`
 	}
-	return fmt.Appendf(nil, `{"id":%s,"object":"response","created_at":%d,"status":%q,"model":%s,"output":%s,"usage":%s,"error":null,"incomplete_details":%s,`+
-		`"instructions":null,"metadata":{},%s}`,
+	return fmt.Appendf(nil, `{"id":%s,"object":"response","created_at":%d,"status":%q,"model":%s,"output":%s,`+
+		`"usage":%s,"error":null,"incomplete_details":%s,"instructions":null,"metadata":{},%s}`,
 		quote(g.id), g.created, status, quote(g.modelName()), output, counts, incomplete, s.tools)
 }

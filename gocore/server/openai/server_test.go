@@ -206,7 +206,8 @@ func steps(path string) (list []any) {
 
 func TestResponses(t *testing.T) {
 	_, url := start(t, fast, nil)
-	const body = `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}],"instructions":"Be brief.","max_output_tokens":20`
+	const body = `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}],` +
+		`"instructions":"Be brief.","max_output_tokens":20`
 	whole := post(t, url+"/v1/responses", body+"}").json(t)
 	text := at(whole, "output", 0, "content", 0, "text").(string)
 	if len(text) != 20 || whole["status"] != "incomplete" || at(whole, "usage", "output_tokens") != 20.0 {
@@ -328,9 +329,14 @@ func TestRefused(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	_, url := start(t, fast, nil)
 	for _, body := range []string{
-		`{"messages":[{"role":"user","content":"Hi"}],"top_k":5,"frequency_penalty":1,"logit_bias":{},"user":"u","seed":-1,"kv_transfer_params":{"do_remote_decode":true},"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto"}`,
-		`{"messages":[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"x"}],"max_completion_tokens":3}`,
-		`{"messages":[{"role":"user","content":"Hi"}],"stop":null,"n":null,"temperature":0,"top_p":1,"max_tokens":null,"response_format":{"type":"text"}}`,
+		`{"messages":[{"role":"user","content":"Hi"}],"top_k":5,"frequency_penalty":1,"logit_bias":{},"user":"u",` +
+			`"seed":-1,"kv_transfer_params":{"do_remote_decode":true},"tools":[{"type":"function","function":{"name":"f"}}],` +
+			`"tool_choice":"auto"}`,
+		`{"messages":[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},` +
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"x"}],` +
+			`"max_completion_tokens":3}`,
+		`{"messages":[{"role":"user","content":"Hi"}],"stop":null,"n":null,"temperature":0,"top_p":1,"max_tokens":null,` +
+			`"response_format":{"type":"text"}}`,
 	} {
 		if got := post(t, url+"/v1/chat/completions", body); got.status != 200 {
 			t.Errorf("%s: got %d %s", body, got.status, got.text)
@@ -680,7 +686,8 @@ func TestReasoning(t *testing.T) {
 		at(got, "choices", 0, "message", "reasoning_content") != nil || at(got, "usage", "completion_tokens") != 40.0 {
 		t.Errorf("without reasoning: got %v", got)
 	}
-	if a := post(t, url+"/v1/chat/completions", discreet+`,"stream":true}`); strings.Contains(a.text, "reasoning_content") {
+	if a := post(t, url+"/v1/chat/completions", discreet+`,"stream":true}`); strings.Contains(a.text,
+		"reasoning_content") {
 		t.Errorf("without reasoning: got %s", a.text)
 	}
 	a := post(t, url+"/v1/chat/completions", body+`,"thinking_token_budget":5}`)

@@ -93,7 +93,8 @@ func TestToolCalls(t *testing.T) {
 		{`"required"`, "weather|now", "tool_calls", 3},
 		{`"required","parallel_tool_calls":false`, "weather|now", "tool_calls", 1},
 		{`{"type":"function","function":{"name":"weather"}}`, "weather", "stop", 1},
-		{`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"now"}}]}}`, "now", "tool_calls", 3},
+		{`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function",` +
+			`"function":{"name":"now"}}]}}`, "now", "tool_calls", 3},
 	} {
 		most := 0
 		for seed := range 10 {
@@ -111,7 +112,8 @@ func TestToolCalls(t *testing.T) {
 				call := &whole.calls[i]
 				ids[call.ID] = true
 				want := map[string]string{"weather": `^\{"city": "[^"]*", "days": [1-9]\}$`, "now": `^\{\}$`}[call.Function.Name]
-				if !regexp.MustCompile(`^(`+c.names+`)$`).MatchString(call.Function.Name) || !regexp.MustCompile(want).MatchString(call.Function.Arguments) || call.Type != "function" {
+				if !regexp.MustCompile(`^(`+c.names+`)$`).MatchString(call.Function.Name) ||
+					!regexp.MustCompile(want).MatchString(call.Function.Arguments) || call.Type != "function" {
 					t.Errorf("%s: got %+v", c.choice, call)
 				}
 				call.ID = ""
@@ -138,7 +140,10 @@ func TestNoToolCalls(t *testing.T) {
 	never, url := start(t, fast, nil)
 	_ = never
 	for _, choice := range []string{`"auto"`, `"none"`, `null`} {
-		if s := readChat(t, post(t, url+chatPath, `{`+asking+`,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"objekt"}}}],"tool_choice":`+choice+`}`)); s.content == "" || s.calls != nil {
+		if s := readChat(t,
+			post(t, url+chatPath,
+				`{`+asking+`,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"objekt"}}}],"tool_choice":`+
+					choice+`}`)); s.content == "" || s.calls != nil {
 			t.Errorf("%s: got %+v", choice, s)
 		}
 	}
@@ -148,8 +153,10 @@ func TestNoToolCalls(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	call, _ := json.Marshal(s.calls[0])
-	after := fmt.Sprintf(`"messages":[{"role":"user","content":"Hi"},{"role":"assistant","tool_calls":[%s]},{"role":"tool","tool_call_id":"x","content":"42"}]`, call)
-	if s := readChat(t, post(t, url+chatPath, `{`+after+`,`+toolsMember+`}`)); s.calls != nil || s.content == "" || s.finish != "stop" {
+	after := fmt.Sprintf(`"messages":[{"role":"user","content":"Hi"},{"role":"assistant","tool_calls":[%s]},`+
+		`{"role":"tool","tool_call_id":"x","content":"42"}]`, call)
+	if s := readChat(t, post(t, url+chatPath, `{`+after+`,`+toolsMember+`}`)); s.calls != nil || s.content == "" ||
+		s.finish != "stop" {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -157,20 +164,29 @@ func TestNoToolCalls(t *testing.T) {
 // TestWrongTools: what cannot be called is refused by its name.
 func TestWrongTools(t *testing.T) {
 	_, url := start(t, fast, nil)
-	for members, want := range map[string][2]string{
-		`"tool_choice":"required"`:                                                                                      {"tool_choice", "and no tools"},
-		`"tool_choice":"sometimes",` + toolsMember:                                                                      {"tool_choice", "want auto, none, required"},
-		`"tool_choice":3,` + toolsMember:                                                                                {"tool_choice", "want auto, none, required"},
-		`"tool_choice":{"type":"custom","custom":{"name":"x"}},` + toolsMember:                                          {"tool_choice", "want auto, none, required"},
-		`"tool_choice":{"type":"function","function":{"name":"rain"}},` + toolsMember:                                   {"tool_choice", "want one of tools"},
-		`"tool_choice":{"type":"allowed_tools","mode":"never","tools":[]},` + toolsMember:                               {"tool_choice", "want auto or required"},
-		`"tool_choice":"required","tools":[{"type":"web_search"}]`:                                                      {"tools", "none of them is a function"},
-		`"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"objekt"}}}]`: {"tools.0.function.parameters", "at '/type'"},
-		`"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":[]}}]`:                {"tools.0.function.parameters", "want a JSON Schema"},
+	for _, test := range []struct {
+		members string
+		want    [2]string
+	}{
+		{`"tool_choice":"required"`, [2]string{"tool_choice", "and no tools"}},
+		{`"tool_choice":"sometimes",` + toolsMember, [2]string{"tool_choice", "want auto, none, required"}},
+		{`"tool_choice":3,` + toolsMember, [2]string{"tool_choice", "want auto, none, required"}},
+		{`"tool_choice":{"type":"custom","custom":{"name":"x"}},` + toolsMember, [2]string{"tool_choice",
+			"want auto, none, required"}},
+		{`"tool_choice":{"type":"function","function":{"name":"rain"}},` + toolsMember, [2]string{"tool_choice",
+			"want one of tools"}},
+		{`"tool_choice":{"type":"allowed_tools","mode":"never","tools":[]},` + toolsMember, [2]string{"tool_choice",
+			"want auto or required"}},
+		{`"tool_choice":"required","tools":[{"type":"web_search"}]`, [2]string{"tools", "none of them is a function"}},
+		{`"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"objekt"}}}]`,
+			[2]string{"tools.0.function.parameters", "at '/type'"}},
+		{`"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":[]}}]`,
+			[2]string{"tools.0.function.parameters", "want a JSON Schema"}},
 	} {
-		a := post(t, url+chatPath, `{`+asking+`,`+members+`}`)
-		if a.status != 400 || !strings.Contains(a.text, `"param":"`+want[0]+`"`) || !strings.Contains(a.text, want[1]) {
-			t.Errorf("%s: got %d %s, want %s", members, a.status, a.text, want)
+		a := post(t, url+chatPath, `{`+asking+`,`+test.members+`}`)
+		if a.status != 400 || !strings.Contains(a.text, `"param":"`+test.want[0]+`"`) || !strings.Contains(a.text,
+			test.want[1]) {
+			t.Errorf("%s: got %d %s, want %s", test.members, a.status, a.text, test.want)
 		}
 	}
 }
@@ -192,7 +208,8 @@ func TestCallsOfResponses(t *testing.T) {
 			Choice string `json:"tool_choice"`
 		}
 		a := post(t, url+responsesPath, fmt.Sprintf(body, ""))
-		if err := json.Unmarshal([]byte(a.text), &whole); err != nil || len(whole.Output) == 0 || len(whole.Tools) != 1 || whole.Choice != "required" {
+		if err := json.Unmarshal([]byte(a.text), &whole); err != nil || len(whole.Output) == 0 || len(whole.Tools) != 1 ||
+			whole.Choice != "required" {
 			t.Fatalf("got %s, %v", a.text, err)
 		}
 		var deltas, done []string
@@ -219,7 +236,8 @@ func TestCallsOfResponses(t *testing.T) {
 			}
 		}
 		for i, call := range whole.Output {
-			if call.Type != "function_call" || call.Name != "weather" || call.Call == "" || call.ID == "" || call.Status != "completed" ||
+			if call.Type != "function_call" || call.Name != "weather" || call.Call == "" || call.ID == "" ||
+				call.Status != "completed" ||
 				!regexp.MustCompile(`^\{"city": "[^"]*", "days": [1-9]\}$`).MatchString(call.Arguments) {
 				t.Errorf("got %+v", call)
 			}
@@ -229,7 +247,8 @@ func TestCallsOfResponses(t *testing.T) {
 		}
 	}
 	a := post(t, url+responsesPath, `{`+tools+`,"input":[{"role":"user","content":"Hi"},{"type":"reasoning","summary":[]},
-		{"type":"function_call","call_id":"c","name":"weather","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"42"}]}`)
+		{"type":"function_call","call_id":"c","name":"weather","arguments":"{}"},{"type":"function_call_output",`+
+		`"call_id":"c","output":"42"}]}`)
 	if a.status != 200 || !strings.Contains(a.text, `"type":"message"`) {
 		t.Errorf("got %d %s", a.status, a.text)
 	}

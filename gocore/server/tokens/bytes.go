@@ -169,13 +169,14 @@ func spell(text string) Spoken {
 }
 
 // words are what texts are made up of.
-var words = strings.Fields(`the a one this that every some time way day thing world life hand part place case week company system
-program question work government number night point home water room mother area money story fact month lot right study book eye
-job word business issue side kind head house service friend father power hour game line end member law car city community name
-president team minute idea kid body information back parent face others level office door health person art war history party
-result change morning reason research girl guy moment air teacher force education foot boy age policy music mind process is
-was has had said made found used may can will would went came saw knew took got gave of in to for with on by from at about as
-into like through after over between out against during without before under around among and but or so if when than because`)
+var words = strings.Fields(`the a one this that every some time way day thing world life hand part place case week
+company system program question work government number night point home water room mother area money story fact
+month lot right study book eye job word business issue side kind head house service friend father power hour game
+line end member law car city community name president team minute idea kid body information back parent face others
+level office door health person art war history party result change morning reason research girl guy moment air
+teacher force education foot boy age policy music mind process is was has had said made found used may can will
+would went came saw knew took got gave of in to for with on by from at about as into like through after over between
+out against during without before under around among and but or so if when than because`)
 
 // ring is text from which answers of Bytes are cut, made when the first one is.
 var ring = sync.OnceValue(func() string {

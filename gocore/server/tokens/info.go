@@ -36,8 +36,8 @@ func (Bytes) Info() (Info, error) {
 	return i, nil
 }
 
-const bytesTemplate = "BEGIN{% for message in messages %}START{{ message.role }}\n{{ message.content }}END\n{% endfor %}" +
-	"{% if add_generation_prompt %}STARTassistant\n{% endif %}"
+const bytesTemplate = "BEGIN{% for message in messages %}START{{ message.role }}\n{{ message.content }}END\n" +
+	"{% endfor %}{% if add_generation_prompt %}STARTassistant\n{% endif %}"
 
 // Info implements [Tokenizer]. The chat template is the one that conversations are written with, wherever it is kept.
 func (f *Folder) Info() (Info, error) {

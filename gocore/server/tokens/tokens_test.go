@@ -216,7 +216,8 @@ func TestTemplates(t *testing.T) {
 		!strings.Contains(err.Error(), "no chat template") {
 		t.Errorf("got %v", err)
 	}
-	template := `{% if messages[0].role == 'user' %}{{ raise_exception('system first') }}{% endif %}{{ tools | tojson }}{% for m in messages %}{% break %}{% endfor %}`
+	template := `{% if messages[0].role == 'user' %}{{ raise_exception('system first') }}{% endif %}{{ tools | tojson ` +
+		`}}{% for m in messages %}{% break %}{% endfor %}`
 	if err := os.WriteFile(filepath.Join(folder, "chat_template.jinja"), []byte(template), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,8 @@ func folder(t testing.TB) fstest.MapFS {
 			floats("z_itl", 6, 6.4, 9, 9.3, 12.5, 12.1),
 			numpy{"max_kv_tokens", "<i8", false, "(1,)", []int64{100000}}),
 		prefillJSON: {Data: []byte(`{"prefill_isl": [128, 1024, 4096, 8192], "prefill_ttft": [12, 30, 110, 230]}`)},
-		decodeJSON: {Data: []byte(`{"x_kv_usage": [0.1, 0.1, 0.5, 0.5, 0.9, 0.9], "y_context_length": [1000, 4000, 1000, 4000, 1000, 4000],
+		decodeJSON: {Data: []byte(`{"x_kv_usage": [0.1, 0.1, 0.5, 0.5, 0.9, 0.9], "y_context_length": [1000, ` +
+			`4000, 1000, 4000, 1000, 4000],
 			"z_itl": [6, 6.4, 9, 9.3, 12.5, 12.1], "max_kv_tokens": 100000, "z_thpt_per_gpu": []}`)},
 	}
 }

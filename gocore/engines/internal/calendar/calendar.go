@@ -68,8 +68,8 @@ func (c *Calendar[R]) Due(pass int) (requests, plain int) {
 	return int(d.count), int(d.plain)
 }
 
-// Repeat leaves the requests that are due in a pass on the calendar, for the pass that comes as many passes later as the
-// calendar has days. Until then that day must be plain for them.
+// Repeat leaves the requests that are due in a pass on the calendar, for the pass that comes as many passes later as
+// the calendar has days. Until then that day must be plain for them.
 func (c *Calendar[R]) Repeat(pass int) { c.days[pass&c.lastDay].plain -= int32(c.lastDay + 1) }
 
 // Take takes the requests that are due in a pass off the calendar, in running order. The slice is valid until the next

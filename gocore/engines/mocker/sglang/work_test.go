@@ -10,7 +10,8 @@ import (
 // TestWork: two prompts, the second of which begins like the first and comes in chunks. A chunk finds in the tree what
 // those before it have put there.
 func TestWork(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 64, "sglang": {"chunked_prefill_size": 64}}`)
+	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 64, `+
+		`"sglang": {"chunked_prefill_size": 64}}`)
 	m := newSimulation(args, workload{traceBlock: 16, arrivals: []arrival{
 		{name: "A", prompt: 48, output: 3, ids: []int{1, 2, 3}},
 		{name: "B", atMs: 1, prompt: 160, output: 2, ids: []int{1, 2, 4, 4, 4, 4, 4, 4, 4, 4}},

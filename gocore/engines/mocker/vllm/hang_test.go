@@ -169,7 +169,8 @@ func TestNoHang(t *testing.T) {
 // TestRejectedAfterPreemption makes sure that the last case above is what it says: C runs, is preempted, and is
 // rejected only when the last block of its prefix has been evicted.
 func TestRejectedAfterPreemption(t *testing.T) {
-	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6, "max_num_batched_tokens": 8, "enable_chunked_prefill": false}`)
+	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6, "max_num_batched_tokens": 8, `+
+		`"enable_chunked_prefill": false}`)
 	m := newSimulation(args, []arrival{
 		{name: "A", prompt: 8, output: 1, ids: []int{1, 2}},
 		{name: "B", atMs: 20, prompt: 7, output: 17, ids: []int{8, 9}},

@@ -31,9 +31,11 @@ func TestAnswers(t *testing.T) {
 	for i := range uint64(5) {
 		busy.Apply([]blocks.Change{stored(i, i+1)})
 	}
-	event5 := `{"worker_id":9,"storage_tier":"device","residency_domain":"worker","event":{"event_id":5,"data":{"stored":{"parent_hash":4,"start_position":null,` +
+	event5 := `{"worker_id":9,"storage_tier":"device","residency_domain":"worker","event":{"event_id":5,` +
+		`"data":{"stored":{"parent_hash":4,"start_position":null,` +
 		`"blocks":[{"block_hash":5,"tokens_hash":105,"mm_extra_info":null}]}},"dp_rank":0}}`
-	event4 := `{"worker_id":9,"storage_tier":"device","residency_domain":"worker","event":{"event_id":4,"data":{"stored":{"parent_hash":3,"start_position":null,` +
+	event4 := `{"worker_id":9,"storage_tier":"device","residency_domain":"worker","event":{"event_id":4,` +
+		`"data":{"stored":{"parent_hash":3,"start_position":null,` +
 		`"blocks":[{"block_hash":4,"tokens_hash":104,"mm_extra_info":null}]}},"dp_rank":0}}`
 	nothing := `{"TreeDump":{"events":[],"last_event_id":0,"reset_scope":"all"}}`
 	for _, test := range []struct {

@@ -100,7 +100,8 @@ func newServer(t *testing.T) (*server, Config) {
 	s.http = httptest.NewServer(s)
 	t.Cleanup(s.http.Close)
 	kubeconfig := filepath.Join(t.TempDir(), "config")
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c",`+
+		`"cluster":{"server":%q}}],
 		"contexts":[{"name":"c","context":{"cluster":"c"}}]}`, s.http.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -119,7 +120,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := func(code int, reason string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":%q,"reason":%q,"code":%d}`, reason, reason, code)
+		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":%q,"reason":%q,"code":%d}`,
+			reason, reason, code)
 	}
 	if s.refuse != nil {
 		if code := s.refuse(r.Method); code != 0 {
@@ -198,14 +200,19 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
-	if got, want := s.log[len(s.log)-1], "PATCH "+prefix+"/worker-0?fieldManager=dynamo-worker&force=true&timeout=10s application/apply-patch+yaml"; got != want {
+	if got, want := s.log[len(s.log)-1], "PATCH "+prefix+
+		"/worker-0?fieldManager=dynamo-worker&force=true&timeout=10s application/apply-patch+yaml"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	s.mu.Unlock()
-	const want = `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoWorkerMetadata","metadata":{"name":"worker-0","ownerReferences":` +
-		`[{"apiVersion":"v1","kind":"Pod","name":"worker-0","uid":"1-2","controller":true,"blockOwnerDeletion":false}]},"spec":{"data":{` +
-		`"endpoints":{"dynamo/backend/generate/43710f49c0cff":{"type":"Endpoint","component":"backend","endpoint":"generate",` +
-		`"namespace":"dynamo","instance_id":1186445869714687,"transport":{"tcp":"a:1/x"},"device_type":"cuda","request_plane_codec":"msgpack"}},` +
+	const want = `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoWorkerMetadata","metadata":{"name":"worker-0",` +
+		`"ownerReferences":` +
+		`[{"apiVersion":"v1","kind":"Pod","name":"worker-0","uid":"1-2","controller":true,"blockOwnerDeletion":false}]},` +
+		`"spec":{"data":{` +
+		`"endpoints":{"dynamo/backend/generate/43710f49c0cff":{"type":"Endpoint","component":"backend",` +
+		`"endpoint":"generate",` +
+		`"namespace":"dynamo","instance_id":1186445869714687,"transport":{"tcp":"a:1/x"},"device_type":"cuda",` +
+		`"request_plane_codec":"msgpack"}},` +
 		`"model_cards":{},"event_channels":{},"event_sources":{}}}}`
 	var got, expected any
 	if err := errors.Join(json.Unmarshal([]byte(s.resource("worker-0")), &got),

@@ -38,8 +38,10 @@ func TestReader(t *testing.T) {
 			`{"metadata":{"name":"s"},"endpoints":[{"conditions":{},"targetRef":{"name":"worker-0"}}]}`,
 		},
 		"container": {
-			`{"metadata":{"name":"worker-0"},"status":{"containerStatuses":[{"name":"main","ready":true},{"name":"other","ready":false}]}}`,
-			`{"metadata":{"name":"worker-0"},"status":{"containerStatuses":[{"name":"main","ready":false},{"name":"other","ready":true}]}}`,
+			`{"metadata":{"name":"worker-0"},"status":{"containerStatuses":[{"name":"main","ready":true},{"name":"other",` +
+				`"ready":false}]}}`,
+			`{"metadata":{"name":"worker-0"},"status":{"containerStatuses":[{"name":"main","ready":false},` +
+				`{"name":"other","ready":true}]}}`,
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
@@ -94,7 +96,8 @@ func TestReaderForbidden(t *testing.T) {
 	api.http.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)
+		_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no",`+
+			`"reason":"Forbidden","code":403}`)
 	})
 	_, err := OpenReader(t.Context(), ReaderConfig{config: config})
 	if err == nil || !strings.Contains(err.Error(), "needs list for endpointslices.discovery.k8s.io") {

@@ -87,32 +87,35 @@ func TestFaults(t *testing.T) {
 `
 	const whole = "current-context: c\n" + contexts + "clusters: [{name: k, cluster: {server: 'https://a'}}]\n"
 	user := func(members string) string { return whole + "users: [{name: u, user: {" + members + "}}]" }
-	for text, want := range map[string]string{
-		"- a":                             "not a kubeconfig",
-		"{}":                              "there is no kubeconfig, and this is not a pod",
-		contexts:                          "current-context: got nothing",
-		"current-context: d":              `current-context: got "d"`,
-		"current-context: c\n" + contexts: `context "c": cluster: got "k"`,
-		whole:                             `context "c": user: got "u"`,
-		strings.Replace(user(""), "'https://a'", "", 1):                                                              "server: got nothing",
-		strings.Replace(user(""), "https:", "ftp:", 1):                                                               `server: got "ftp://a"`,
-		strings.Replace(user(""), "server:", "proxy-url: a, server:", 1):                                             `proxy-url: got "a"`,
-		strings.Replace(user(""), "server:", "certificate-authority-data: YQ==, server:", 1):                         "certificate-authority-data: there is no",
-		strings.Replace(user(""), "server:", "insecure-skip-tls-verify: true, certificate-authority: a, server:", 1): "insecure-skip-tls-verify",
-		strings.Replace(user(""), "server:", "certificate-authority: /none, server:", 1):                             "/none",
-		user("auth-provider: {name: gcp}"):                                                                           `auth-provider: got "gcp"`,
-		user("client-key: /a"):                                                                                       "client-certificate and client-key",
-		user("client-key: /none, client-certificate: /none"):                                                         "client-certificate: open /none",
-		user("client-key-data: YQ==, client-certificate-data: YQ=="):                                                 "client-certificate: tls",
-		user("as-groups: [a]"):                                                                                       "as: got nothing",
-		user("tokenFile: /none"):                                                                                     "tokenFile: open /none",
-		user("exec: {apiVersion: client.authentication.k8s.io/v1}"):                                                  "exec.command: got nothing",
-		user("exec: {command: a, apiVersion: v1}"):                                                                   `exec.apiVersion: got "v1"`,
-		user("exec: {command: a, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Always}"):             "exec.interactiveMode",
+	for _, test := range []struct{ text, want string }{
+		{"- a", "not a kubeconfig"},
+		{"{}", "there is no kubeconfig, and this is not a pod"},
+		{contexts, "current-context: got nothing"},
+		{"current-context: d", `current-context: got "d"`},
+		{"current-context: c\n" + contexts, `context "c": cluster: got "k"`},
+		{whole, `context "c": user: got "u"`},
+		{strings.Replace(user(""), "'https://a'", "", 1), "server: got nothing"},
+		{strings.Replace(user(""), "https:", "ftp:", 1), `server: got "ftp://a"`},
+		{strings.Replace(user(""), "server:", "proxy-url: a, server:", 1), `proxy-url: got "a"`},
+		{strings.Replace(user(""), "server:", "certificate-authority-data: YQ==, server:", 1),
+			"certificate-authority-data: there is no"},
+		{strings.Replace(user(""), "server:", "insecure-skip-tls-verify: true, certificate-authority: a, server:", 1),
+			"insecure-skip-tls-verify"},
+		{strings.Replace(user(""), "server:", "certificate-authority: /none, server:", 1), "/none"},
+		{user("auth-provider: {name: gcp}"), `auth-provider: got "gcp"`},
+		{user("client-key: /a"), "client-certificate and client-key"},
+		{user("client-key: /none, client-certificate: /none"), "client-certificate: open /none"},
+		{user("client-key-data: YQ==, client-certificate-data: YQ=="), "client-certificate: tls"},
+		{user("as-groups: [a]"), "as: got nothing"},
+		{user("tokenFile: /none"), "tokenFile: open /none"},
+		{user("exec: {apiVersion: client.authentication.k8s.io/v1}"), "exec.command: got nothing"},
+		{user("exec: {command: a, apiVersion: v1}"), `exec.apiVersion: got "v1"`},
+		{user("exec: {command: a, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Always}"),
+			"exec.interactiveMode"},
 	} {
-		if _, err := Open([]string{write(t, "config", text)}, time.Second); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
+		if _, err := Open([]string{write(t, "config", test.text)}, time.Second); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s\ngot  %v\nwant %s", test.text, err, test.want)
 		}
 	}
 }

@@ -80,7 +80,8 @@ type access struct {
 var errNone = errors.New("no kubeconfig")
 
 // readFiles returns what the current context of these files selects. As for kubectl, files that do not exist do not
-// count, and of contexts, clusters and users of one name the first counts. [errNone] is returned if no file selects any.
+// count, and of contexts, clusters and users of one name the first counts. [errNone] is returned if no file selects
+// any.
 func readFiles(paths []string) (access, error) {
 	var all kubeconfig
 	for _, path := range paths {
