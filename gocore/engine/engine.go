@@ -204,16 +204,20 @@ type Pass struct {
 }
 
 // Reset makes p an empty pass that starts at startMs, and keeps the room of its slices. parts are those of the engine,
-// nil if latencies are not divided among them.
+// nil if latencies are not divided among them. It does so field by field: every pass begins here, and a new value that is
+// copied over the old one costs several times as much.
 func (p *Pass) Reset(startMs float64, parts *Parts) {
-	*p = Pass{
-		StartMs: startMs, Parts: parts,
-		Admitted: p.Admitted[:0], Started: p.Started[:0], Bursts: p.Bursts[:0], Singles: p.Singles[:0],
-		Finished: p.Finished[:0],
-		Held:     p.Held[:0], Loads: p.Loads[:0], Released: p.Released[:0], ReleasedAtStart: p.ReleasedAtStart[:0],
-		Allocated: p.Allocated[:0], Sent: p.Sent[:0],
-		Rejected: p.Rejected[:0], Signals: p.Signals[:0], KVEvents: p.KVEvents[:0], Transfers: p.Transfers[:0],
-	}
+	p.StartMs, p.EndMs = startMs, 0
+	p.Admitted = p.Admitted[:0]
+	p.Tokens, p.Started, p.Bursts, p.Singles = 0, p.Started[:0], p.Bursts[:0], p.Singles[:0]
+	p.Finished, p.Held, p.Rejected = p.Finished[:0], p.Held[:0], p.Rejected[:0]
+	p.Loads, p.Released, p.ReleasedAtStart = p.Loads[:0], p.Released[:0], p.ReleasedAtStart[:0]
+	p.Allocated, p.Sent = p.Allocated[:0], p.Sent[:0]
+	p.KVEvents, p.KVEventsAtMs, p.Signals = p.KVEvents[:0], 0, p.Signals[:0]
+	p.Transfers, p.Waits, p.WaitsFromMs = p.Transfers[:0], false, 0
+	p.Copied = Copied{}
+	p.Scheduled, p.Preempted = 0, 0
+	p.Parts = parts
 	parts.Reset()
 }
 

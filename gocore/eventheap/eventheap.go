@@ -2,6 +2,8 @@
 // first, then those that began earlier, if that is known, then lower sequence number. Two events must not agree in all.
 package eventheap
 
+import "math"
+
 // Event is a value that is due at AtMs.
 type Event[T any] struct {
 	AtMs    float64
@@ -36,6 +38,14 @@ func (h *Heap[T]) Top() (Event[T], bool) {
 		return Event[T]{}, false
 	}
 	return h.events[0], true
+}
+
+// NextMs returns when the first event is due, +Inf if there is none.
+func (h *Heap[T]) NextMs() float64 {
+	if len(h.events) == 0 {
+		return math.Inf(1)
+	}
+	return h.events[0].AtMs
 }
 
 // Push adds an event.

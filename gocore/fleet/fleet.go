@@ -54,7 +54,7 @@ type World interface {
 	// NextMs returns when the next request arrives, and whether one does.
 	NextMs() (atMs float64, ok bool)
 	// Next takes a request that has arrived by nowMs, and records its arrival.
-	Next(nowMs float64) (r engine.Request, ok bool)
+	Next(nowMs float64) (id engine.RequestID, ok bool)
 	// Unreleased returns the number of requests that have not arrived.
 	Unreleased() int
 
@@ -281,8 +281,11 @@ func (f *Fleet) done() bool {
 	if f.faults != nil {
 		return f.faults.Done()
 	}
+	if f.World.Unreleased() > 0 || !f.flow.done() || f.Kept() > 0 {
+		return false
+	}
 	_, busy := f.topEvent()
-	return !busy && f.World.Unreleased() == 0 && f.flow.done() && f.Kept() == 0
+	return !busy
 }
 
 // nextEventMs returns when a pass or a transfer ends next, or a request arrives.
@@ -369,6 +372,9 @@ func (f *Fleet) valid(e event) bool {
 // endsNow returns the first event, if it is due now. An event of another kind is not looked past, even if events behind
 // it are due at the same time.
 func (f *Fleet) endsNow() (event, bool) {
+	if f.events.NextMs() > f.nowMs { // usually so; what is out of date stays until it is due
+		return event{}, false
+	}
 	top, ok := f.topEvent()
 	return top.Value, ok && top.AtMs == f.nowMs
 }
@@ -422,13 +428,13 @@ func (f *Fleet) endPass(p *Pool, i int) error {
 
 func (f *Fleet) takeArrivals() (changed bool, err error) {
 	for {
-		r, ok := f.World.Next(f.nowMs)
+		id, ok := f.World.Next(f.nowMs)
 		if !ok {
 			return changed, nil
 		}
 		changed = true
 		f.scaler.each(func(t *planner.Traffic) { t.Arrived++ })
-		if err := f.flow.send(r.ID, true); err != nil {
+		if err := f.flow.send(id, true); err != nil {
 			return changed, err
 		}
 	}

@@ -128,10 +128,7 @@ func (s *scaler) observe(e engine.Engine) {
 
 // nextMs returns when the planner's next tick is due or the next start-up ends, +Inf if neither will come.
 func (s *scaler) nextMs() float64 {
-	if top, ok := s.ready.Top(); ok {
-		return min(s.planner.tickMs, top.AtMs)
-	}
-	return s.planner.tickMs
+	return min(s.planner.tickMs, s.ready.NextMs())
 }
 
 // sampled returns the next instant of a run, if next is that without samples. Samples alone do not keep a run going.
@@ -165,11 +162,7 @@ func (s *scaler) afterwards(nowMs float64, done func() bool) (again bool, err er
 
 // becomeReady ends the start-ups that are due.
 func (s *scaler) becomeReady(nowMs float64) (changed bool, err error) {
-	for {
-		top, ok := s.ready.Top()
-		if !ok || top.AtMs > nowMs {
-			return changed, nil
-		}
+	for s.ready.NextMs() <= nowMs {
 		up := s.ready.Pop()
 		if !up.pool.activate(up.id) {
 			continue
@@ -179,6 +172,7 @@ func (s *scaler) becomeReady(nowMs float64) (changed bool, err error) {
 			return changed, err
 		}
 	}
+	return changed, nil
 }
 
 func (s *scaler) removeDrained() (changed bool, err error) {

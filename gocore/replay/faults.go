@@ -332,7 +332,7 @@ const (
 
 // due takes the first event out of a heap if its time has come.
 func (f *faultRun) due(h *eventheap.Heap[func() error]) func() error {
-	if top, ok := h.Top(); !ok || top.AtMs > f.fleet.NowMs() {
+	if h.NextMs() > f.fleet.NowMs() {
 		return nil
 	}
 	return h.Pop()
@@ -340,21 +340,12 @@ func (f *faultRun) due(h *eventheap.Heap[func() error]) func() error {
 
 // DueMs implements [fleet.Faults].
 func (f *faultRun) DueMs() float64 {
-	next := math.Inf(1)
-	for _, h := range []*eventheap.Heap[func() error]{&f.script, &f.timers} {
-		if top, some := h.Top(); some {
-			next = min(next, top.AtMs)
-		}
-	}
-	return next
+	return min(f.script.NextMs(), f.timers.NextMs())
 }
 
 // disturbedMs returns when the script changes something next. No worker coasts beyond.
 func (f *faultRun) disturbedMs() float64 {
-	if top, ok := f.script.Top(); ok {
-		return top.AtMs
-	}
-	return math.Inf(1)
+	return f.script.NextMs()
 }
 
 // Done implements [fleet.Faults].

@@ -89,16 +89,16 @@ func (r *run) NextMs() (float64, bool) { return r.driver.NextMs() }
 func (r *run) Unreleased() int { return r.driver.Unreleased() }
 
 // Next implements [fleet.World].
-func (r *run) Next(nowMs float64) (engine.Request, bool) {
+func (r *run) Next(nowMs float64) (engine.RequestID, bool) {
 	turn, arrivalMs, ok := r.driver.Next(nowMs)
 	if !ok {
-		return engine.Request{}, false
+		return 0, false
 	}
 	req := r.arrive(turn, arrivalMs)
 	if r.faults != nil {
 		r.faults.arrived(turn)
 	}
-	return req, true
+	return req.ID, true
 }
 
 // arrive records the arrival of a turn, and returns it as a request.

@@ -89,10 +89,13 @@ func (d *Driver) Share(i, n int) *Driver {
 // NextMs returns the time at which the next turn becomes ready, as far as is known now.
 func (d *Driver) NextMs() (float64, bool) {
 	start, hasStart := d.nextStart()
-	if top, ok := d.ready.Top(); ok && (!hasStart || top.Before(start)) {
-		return top.AtMs, true
+	if d.ready.Len() == 0 {
+		return start.AtMs, hasStart
 	}
-	return start.AtMs, hasStart
+	if !hasStart {
+		return d.ready.NextMs(), true
+	}
+	return min(d.ready.NextMs(), start.AtMs), true
 }
 
 // Next releases the next turn that is ready at nowMs and returns the time at which its client sent it: in trace mode

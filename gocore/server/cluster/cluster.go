@@ -229,7 +229,7 @@ func (inside) NextMs() (float64, bool) { return 0, false }
 func (inside) Unreleased() int { return 0 }
 
 // Next implements [fleet.World]. It gives requests the lowest ids that are not used.
-func (c inside) Next(float64) (engine.Request, bool) {
+func (c inside) Next(float64) (engine.RequestID, bool) {
 	for len(c.arrivals) > 0 {
 		r := c.arrivals[0]
 		c.arrivals[0] = nil
@@ -238,9 +238,9 @@ func (c inside) Next(float64) (engine.Request, bool) {
 			continue
 		}
 		c.take(r)
-		return c.Request(r.state.ID), true
+		return r.state.ID, true
 	}
-	return engine.Request{}, false
+	return 0, false
 }
 
 // take gives a request an id.
