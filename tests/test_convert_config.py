@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,73 @@ def test_a_prediction_without_traffic_has_the_default(tmp_path: Path) -> None:
         **{"input_tokens": 1024, "output_tokens": 128, "replay_concurrency": 10, "request_count": 100},
     }
     assert run["extra_engine_args"]["aic_model_path"] == "Qwen/Qwen3-32B-FP8"
+
+
+def converted(tmp_path: Path, *overrides: str, **engine: Any) -> tuple[dict[str, Any], Sequence[str]]:
+    """The engine arguments of a prediction on one pool, and the notes."""
+    content = {"engine": {**QWEN, "workers": {"aggregated": {}}, **engine}}
+    made = convertconfig.convert(written(tmp_path, content), overrides)
+    return made.content["extra_engine_args"], made.notes
+
+
+HOST = "engine.workers.aggregated.kv_cache.host_offload"
+
+
+def test_host_memory_is_converted(tmp_path: Path) -> None:
+    """Bytes that the file has are those of a GPU and its link; what the AIC SDK says is of all GPUs of a worker."""
+    size = "engine.workers.aggregated.kv_cache.bytes_per_token=131072"
+    found, notes = converted(tmp_path, size, f"{HOST}={{num_host_blocks: 40, latency_to_first_byte_ms: 2}}")
+    assert (found["scheduler"], found["host_cache"]) == ("vllm", {"num_blocks": 40, "latency_ms": 2.0})
+    assert (found["host_offload_d2h_bandwidth_gbps"], found["kv_bytes_per_token"]) == (32.0, 131072)
+    assert notes == ["engine: ranks and host memory are those of vllm's own scheduler, which the run has"]
+    found, _ = converted(tmp_path, "engine.workers.aggregated.parallelism.tensor=4", f"{HOST}={{num_host_blocks: 40}}")
+    assert (found["host_offload_h2d_bandwidth_gbps"], "kv_bytes_per_token" in found) == (128.0, False)
+    shared = f"{HOST}={{num_host_blocks: 40, scope: cluster_shared}}"
+    storage = "engine.workers.aggregated.kv_cache.g3_offload={scope: cluster_shared, num_g3_blocks: 9}"
+    found, notes = converted(tmp_path, size, shared, storage)
+    assert found["host_cache"] == {
+        **{"num_blocks": 40, "shared": True, "shared_ms_per_block": pytest.approx(64 * 131072 / 80e6)},
+        **{"storage_blocks": 9, "storage_latency_ms": 0.1, "storage_read_gbps": 10.0, "storage_write_gbps": 10.0},
+        **{"storage_shared_ms_per_block": pytest.approx(64 * 131072 / 80e6)},
+        **{"storage_prefetch_policy": "wait_complete", "storage_prefetch_threshold": 1},
+    }
+    assert notes[0].endswith("g3_offload: what the storage does is ours, see docs/tiers.md")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        ((f"{HOST}={{num_host_blocks: 4}}", "engine.backend=sglang"), "host_offload: got it, want it left out"),
+        ((f"{HOST}={{num_host_blocks: 4, scope: cluster_shared}}",), 'bytes_per_token: got "auto", want a number'),
+        ((f"{HOST}={{num_host_blocks: 4, scope: worker_local}}",), 'scope: got "worker_local", want dp_rank_local'),
+        ((f"{HOST}={{}}",), "num_host_blocks: got nothing, want it in the file"),
+        ((f"{HOST}={{num_host_blocks: 4, h2d_bandwidth_gbps: -1}}",), "h2d_bandwidth_gbps: got -1.0, want a finite"),
+        (("engine.nextn=2", "engine.nextn_accepted=2.5"), "nextn_accepted: got 2.5, want 0 to 2 tokens"),
+        (("engine.model",), '--set: got "engine.model", want PATH=VALUE'),
+        (("engine.model.name=x",), "--set: engine.model.name: model is"),
+        (("engine.model={",), "--set: engine.model: line 1"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused(tmp_path: Path, overrides: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        converted(tmp_path, *overrides)
+
+
+def test_drafts_and_ranks_are_converted(tmp_path: Path) -> None:
+    found, _ = converted(tmp_path, nextn=3, nextn_accepted=2.2, kvcache_quant_mode="fp8", enable_chunked_prefill=False)
+    drafts = {"aic_nextn": 3, "aic_nextn_accept_rates": "1,1,0.2", "aic_kv_cache_dtype": "fp8"}
+    assert found.items() >= {**drafts, "enable_chunked_prefill": False}.items()
+    mtp = {"kind": "mtp", "num_speculative_tokens": 2, "expected_accepted_tokens": 0.5, "seed": 7}
+    found, _ = converted(tmp_path, speculation=mtp)
+    assert found.items() >= {"aic_nextn": 2, "aic_nextn_accept_rates": "0.5,0", "aic_mtp_seed": 7}.items()
+    ranks = ("engine.workers.aggregated.parallelism={attention_data: 8, moe_expert: 8}",)
+    found, _ = converted(tmp_path, *ranks, "engine.workers.aggregated.scheduler.prefill_schedule_interval=4")
+    assert (
+        found.items()
+        >= {"scheduler": "vllm", "dp_size": 8, "aic_moe_ep_size": 8, "prefill_schedule_interval": 4}.items()
+    )
+    found, _ = converted(tmp_path, *ranks, "engine.backend=sglang")
+    assert (found["scheduler"], found["dp_size"]) == ("sglang", 8)
 
 
 RECOMMENDATIONS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
@@ -155,7 +224,7 @@ def test_recommendations_become_sweeps(tmp_path: Path, name: str) -> None:
         ("optimization.target", "cost", 'optimization.target: got "cost", want throughput or'),
         ("optimization.strict", True, "optimization.strict: unknown, did you mean optimization.strict_sla"),
         ("engine.backend", {"choices": []}, "engine.backend.choices: got [], want a list"),
-        ("engine.nextn", 3, "engine.nextn: unknown"),
+        ("engine.nextns", 3, "engine.nextns: unknown, did you mean engine.nextn"),
         ("router", {"preset": "default"}, 'router.preset: got "default", want the values'),
         ("traffic", {**RATE, "stop": {"requests": {"range": {"min": 9, "max": 1}}}}, "range: want min and max"),
     ],

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dynamo._core import objectfile, values
+from dynamo._core import objectfile, values, yamltext
 from dynamo._shell import console
 from dynamo.replay import aiconfigurator, files, vidur
 from dynamo.replay.aisimulate import Conversion
@@ -28,13 +28,28 @@ class Converted(NamedTuple):
     sweep: bool = False
 
 
-def convert(path: str) -> Converted:
-    """Reads a file of AISimulate, AIConfigurator or Vidur. Raises ValueError or FileNotFoundError."""
+_ELSEWHERE = {
+    "search_space": "a search of AISimulate's SDK, want a file for aisimulate predict or recommend",
+    "serving_mode": "an experiment of aiconfigurator cli, want its generator_config.yaml, or dynamo.sweep recommend",
+}
+"""Keys of other files, at the top or in each of their members, and what is read instead."""
+
+
+def convert(path: str, overrides: Sequence[str] = ()) -> Converted:
+    """Reads a file of AISimulate, AIConfigurator or Vidur. Raises ValueError or FileNotFoundError.
+
+    ``overrides`` are texts like ``engine.mode=aggregated``, which replace values of the file, in order.
+    """
     try:
         text = objectfile.text("FILE", path)
         if vidur.recognised(text):
+            if overrides:
+                raise ValueError("--set: want it left out with a command of Vidur: flags are in the file")
             return Converted(*vidur.convert(text))
         content = objectfile.read("FILE", path)
+        for override in overrides:
+            _override(content, override)
+        _refuse_elsewhere(content)
         if aiconfigurator.recognised(content):
             return Converted(*aiconfigurator.convert(content))
         if content.get(_SEARCH) is not None:
@@ -48,6 +63,31 @@ def convert(path: str) -> Converted:
         raise ValueError(f"FILE: {path}: {error}".replace(f"FILE: {path}: FILE: {path}", f"FILE: {path}")) from None
 
 
+def _override(content: dict[str, Any], text: str) -> None:
+    """Replaces a value of a file by what a text like ``a.b=VALUE`` says, VALUE in YAML."""
+    path, equals, value = text.partition("=")
+    *above, last = path.split(".")
+    if not equals or not all((*above, last)):
+        raise ValueError(f"--set: got {values.show(text)}, want PATH=VALUE, such as traffic.load.concurrency=8")
+    place = content
+    for key in above:
+        inner = place.get(key)
+        if inner is not None and not isinstance(inner, dict):
+            raise ValueError(f"--set: {path}: {key} is {values.brief(values.show(inner))} there, want an object")
+        place[key] = place = dict(inner or {})
+    try:
+        place[last] = yamltext.parse(value)
+    except ValueError as error:
+        raise ValueError(f"--set: {path}: {error}") from None
+
+
+def _refuse_elsewhere(content: Mapping[str, Any]) -> None:
+    for holder in (content, *content.values()):
+        for key, what in _ELSEWHERE.items():
+            if isinstance(holder, Mapping) and key in holder:
+                raise ValueError(f"{key}: {what}")
+
+
 def main(argv: Sequence[str]) -> int:
     """Runs ``python -m dynamo.replay convert-config`` with these arguments; returns the exit code."""
     return console.exit_code(lambda: _convert(_parser().parse_args(argv)))
@@ -55,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _convert(options: argparse.Namespace) -> int:
     path = os.path.expanduser(values.text("FILE", options.file))
-    made = convert(path)
+    made = convert(path, options.set)
     text = json.dumps(made.content, indent=2)
     for note in made.notes:
         console.say(f"note: {note}")
@@ -82,6 +122,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "file", metavar="FILE", help="the file, YAML or JSON; or a shell script with a command of Vidur"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="replace a value of the file before it is converted, as --set of aisimulate does (repeatable)",
     )
     parser.add_argument("--output-file", metavar="FILE", help="where it goes, as JSON (default: standard output)")
     return parser

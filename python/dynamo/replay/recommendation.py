@@ -77,6 +77,9 @@ class Search:
             self.notes.append(
                 "optimizer: every combination is tried; sampler, points and jobs of a sweep say otherwise"
             )
+        if knobs and not self.spec["search"]:  # presets of one choice each
+            number = "num_decode_workers" if "num_decode_workers" in base.run else "num_workers"
+            self.spec["search"] = {number: [base.run.pop(number)]}
         if not self.spec["search"]:
             raise ValueError("engine: no domain to search, want choices, a range or a preset, or aisimulate predict")
         for section in (limits, optimization, optimizer):
@@ -103,7 +106,8 @@ class Search:
         shown = content["engine"]
         if isinstance(shown.get("mode"), Mapping) or shown.get("mode") is None:
             raise ValueError(
-                "engine.mode: got both, want aggregated or disaggregated: a file for each, and a sweep of each"
+                "engine.mode: got both, want aggregated or disaggregated: a sweep of each, "
+                "with --set engine.mode=aggregated"
             )
         if shown.get("backend") is None:
             shown["backend"] = {"choices": ["vllm", "sglang"]}
@@ -117,7 +121,8 @@ class Search:
             )
         roles = ("aggregated",) if shown["mode"] == "aggregated" else ("prefill", "decode")
         workers = engine.within("workers")
-        shown["workers"] = {**(shown.get("workers") or {})}
+        others = {"aggregated", "prefill", "decode"} - {*roles}
+        shown["workers"] = {name: worker for name, worker in (shown.get("workers") or {}).items() if name not in others}
         for role in roles:
             if not isinstance(workers.take(role, {}), Mapping):
                 continue  # the conversion says what is wrong

@@ -13,6 +13,8 @@ from dynamo.validate.measurement import Figures, Measurement
 NOT_HELD = 3
 """The exit code of a prediction that did not hold."""
 _SCHEMA = 1
+_DEVIATIONS = 3
+"""By how many standard deviations between draws of the arrivals a run with a rate may be off, besides."""
 COMPARED = (("ttft", "p50"), ("tpot", "mean"))
 _EXPECTED = "expected"
 _ALSO = (("ttft", "p90"), ("tpot", "p90"))
@@ -96,6 +98,7 @@ def _compared(
             raise ValueError(f"MEASURED: {measurement.file}: {rank} of {metric} is missing, want --save-detailed")
         expected = float(run[metric][rank])
         allowed = tolerance[metric] * expected + (tolerance["ttft_ms"] if metric == "ttft" else 0)
+        allowed += _DEVIATIONS * float(run.get("spread", {}).get(metric, {}).get(rank, 0))
         yield Compared(name, metric, rank, expected, measured, allowed)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dynamo.replay import planned
@@ -21,6 +22,13 @@ _TRAFFIC = {name for name, row in RUN.items() if row.text in ("the traffic", "bo
     "planner_log",
 }
 _ALONE, _FEWEST, _MOST = 16, 50, 1000
+_TURNS = 4
+"""How many requests follow each other on a client of a closed loop, at least, where that are not too many in all."""
+_MOMENT_MS = 1.0
+"""How long a client takes to ask again, and between its first request and that of the next client. An engine whose pass
+has begun takes neither into it."""
+_DRAWS = 9
+"""Arrivals of a run with a rate are drawn so many times: the benchmark draws others."""
 _SECONDS = 120
 """How long a run with a rate lasts, unless that is too few or too many requests."""
 _MOST_CLIENTS = 512
@@ -96,19 +104,20 @@ def _loads(plan: Plan) -> list[Load]:
     )
     expected = Load("expected", "the traffic of the point", _count(rate), rate, None)
     if closed:
-        expected = expected._replace(rate=None, clients=busy, requests=_answers(busy))
+        expected = expected._replace(rate=None, clients=busy, requests=busy * _turns(busy))
     return [
         Load("alone", "durations of a pass with one request", _ALONE, None, 1),
         Load("light", "half of the rate", _count(rate / 2), round(rate / 2, 4), None),
         expected if closed else expected._replace(rate=round(rate, 4)),
         Load("peak", "1.3 times the rate", _count(1.3 * rate), round(1.3 * rate, 4), None),
         Load("busy", *_busy(2 * busy if closed else busy, "twice the clients" if closed else _IN_FLIGHT)),
-        Load("full", "batches as large as they may be", _answers(full), None, full),
+        Load("full", "batches as large as they may be", full * _turns(full), None, full),
     ]
 
 
 def _busy(clients: int, shows: str) -> tuple[str, int, None, int]:
-    return shows, _answers(min(clients, _MOST_CLIENTS)), None, min(clients, _MOST_CLIENTS)
+    clients = min(clients, _MOST_CLIENTS)
+    return shows, clients * _turns(clients), None, clients
 
 
 def _clients(number: float) -> int:
@@ -119,32 +128,46 @@ def _count(rate: float) -> int:
     return min(max(_FEWEST, math.ceil(rate * _SECONDS)), _MOST)
 
 
-def _answers(clients: int) -> int:
-    return min(max(_ALONE, 4 * clients), _MOST)
+def _turns(clients: int) -> int:
+    """How many requests a client of a closed loop sends, one after the other."""
+    return max(min(max(_TURNS, math.ceil(_ALONE / clients)), _MOST // clients), 2)
 
 
 def _predicted(plan: Plan, traffic: Traffic, load: Load) -> dict[str, Any]:
-    """What is predicted of a run, by a simulation of the same requests."""
+    """What is predicted of a run, by simulations of such requests: the mean over draws, and how far draws differ."""
     run = {name: value for name, value in plan.given.items() if name not in _TRAFFIC}
     run |= {"input_tokens": traffic.input_tokens, "output_tokens": traffic.output_tokens}
-    run |= {"request_count": load.requests, "seed": 0}
     if traffic.shared_tokens:
         run |= {"shared_prefix_ratio": traffic.shared_tokens / traffic.input_tokens, "num_prefix_groups": 1}
-    if load.clients:
-        run["replay_concurrency"] = load.clients
-    else:
-        run |= {"request_rate": load.rate, "arrival_process": "poisson"}
-    report = planned.run(simulate.without_page(points.plain(run)), None, None).report
-    ranks = {"mean": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
-    figures = {
-        metric: {rank: report[f"{name}_{metric}_ms"] for rank, name in ranks.items()} for metric in ("ttft", "tpot")
-    }
+    run |= _arrivals(load)
+    draws = range(1 if load.clients else _DRAWS)
+    reports = [
+        planned.run(simulate.without_page(points.plain({**run, "seed": seed})), None, None).report for seed in draws
+    ]
     return {
         "shows": load.shows,
         "flags": shlex.join(_flags(load)),
-        "completed": report["completed_requests"],
-        **figures,
+        "completed": min(report["completed_requests"] for report in reports),
+        **{metric: _over_draws(reports, metric, statistics.mean) for metric in ("ttft", "tpot")},
+        **(
+            {} if load.clients else {"spread": {m: _over_draws(reports, m, statistics.stdev) for m in ("ttft", "tpot")}}
+        ),
     }
+
+
+def _arrivals(load: Load) -> dict[str, Any]:
+    """Requests by a rate; or clients, each of which asks again a moment after its answer."""
+    if not load.clients:
+        return {"request_count": load.requests, "request_rate": load.rate, "arrival_process": "poisson"}
+    turns = {"turns_per_session": load.requests // load.clients, "inter_turn_delay_ms": _MOMENT_MS}
+    return {"request_count": load.clients, "arrival_interval_ms": _MOMENT_MS, **turns}
+
+
+def _over_draws(
+    reports: Sequence[Mapping[str, Any]], metric: str, of: Callable[[Sequence[float]], float]
+) -> dict[str, float]:
+    ranks = {"mean": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
+    return {rank: of([report[f"{name}_{metric}_ms"] for report in reports]) for rank, name in ranks.items()}
 
 
 def _flags(load: Load) -> list[str]:
