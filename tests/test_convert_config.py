@@ -96,6 +96,8 @@ def test_host_memory_is_converted(tmp_path: Path) -> None:
         (("engine.model",), '--set: got "engine.model", want PATH=VALUE'),
         (("engine.model.name=x",), "--set: engine.model.name: model is"),
         (("engine.model={",), "--set: engine.model: line 1"),
+        (("engine.model={1: 2}",), "--set: engine.model"),
+        (("engine.model=" + "[" * 5000,), "--set: engine.model: nested too deeply"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(tmp_path: Path, overrides: tuple[str, ...], problem: str) -> None:

@@ -56,7 +56,7 @@ class Tiers:
                 f"{self._cache.path.rpartition('.')[0]}.parallelism.attention_data: got {self._engine['dp_size']}, "
                 "want 1 with cluster_shared host memory or storage"
             )
-        bound = self._shared(host, "d2h", "h2d", priced=shared)
+        bound = self._shared(host, "d2h", "h2d", used=shared)
         if shared:
             memory |= {"shared": True, "shared_ms_per_block": bound}
         # Bytes that are left out are those of all GPUs of a worker here, and of one there.
@@ -69,10 +69,10 @@ class Tiers:
             self.found["kv_bytes_per_token"] = self._size
         host.close()
 
-    def _shared(self, section: Section, one: str, other: str, *, priced: bool = True) -> float:
+    def _shared(self, section: Section, one: str, other: str, *, used: bool = True) -> float:
         """How long a store that is shared takes for a block; both directions have one bound."""
         first, second = (_amount(section, f"shared_{way}_bandwidth_gbps", _SHARED_GBPS) for way in (one, other))
-        if not priced:
+        if not used:
             return 0.0
         if first != second:
             raise ValueError(

@@ -75,10 +75,8 @@ def _override(content: dict[str, Any], text: str) -> None:
         if inner is not None and not isinstance(inner, dict):
             raise ValueError(f"--set: {path}: {key} is {values.brief(values.show(inner))} there, want an object")
         place[key] = place = dict(inner or {})
-    try:
-        place[last] = yamltext.parse(value)
-    except ValueError as error:
-        raise ValueError(f"--set: {path}: {error}") from None
+    place[last] = objectfile.parsed("--set", path, value, yamltext.parse)
+    values.json_object(f"--set: {path}", {last: place[last]})
 
 
 def _refuse_elsewhere(content: Mapping[str, Any]) -> None:

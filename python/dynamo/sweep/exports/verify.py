@@ -23,7 +23,7 @@ _TRAFFIC = {name for name, row in RUN.items() if row.text in ("the traffic", "bo
 }
 _ALONE, _FEWEST, _MOST = 16, 50, 1000
 _TURNS = 4
-"""How many requests follow each other on a client of a closed loop, at least, where that are not too many in all."""
+"""How many requests a client of a closed loop sends at least, unless these are too many in all."""
 _MOMENT_MS = 1.0
 """How long a client takes to ask again, and between its first request and that of the next client. An engine whose pass
 has begun takes neither into it."""
