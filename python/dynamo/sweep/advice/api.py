@@ -302,7 +302,7 @@ def _examine(
         "flags": [f"{_each(winner)}: {flags.command(winner.engine, question.model)}"],
         "gpus": winner.gpus,
         "gpu_hours": figures["gpu_hours"],
-        "targets": _targets(point, sampled),
+        "targets": _targets(point, sampled, runner.run([winner])[winner.name]),
         "durations": point["durations"],
         "no_interval": why_not,
     }
@@ -328,28 +328,39 @@ def _is_told(verdict: Mapping[str, Any]) -> bool:
     return verdict["figure"] != "rejected_requests" or not verdict["met"]
 
 
-def _targets(point: Mapping[str, Any], sampled: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What became of each bound: figures of the trace itself, intervals of its draws."""
-    drawn = [verdict for verdict in sampled["sla"] if _is_told(verdict)]
-    values = {str(bound_of(verdict)): verdict for verdict in point["sla"]}
+def _targets(point: Mapping[str, Any], sampled: Mapping[str, Any], grid: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What became of each bound: figures of the trace itself, intervals of its draws.
+
+    Draws have the durations of ``grid``, a run of the trace, and are moved by what those of all shapes change in it.
+    """
+    values, on_grid = ({str(bound_of(verdict)): verdict for verdict in each["sla"]} for each in (point, grid))
+    drawn = {str(bound_of(verdict)): verdict for verdict in sampled["sla"] if _is_told(verdict)}
     return [
-        _target({**verdict, **{name: values[str(bound_of(verdict))][name] for name in ("value", "met")}}, sampled)
-        for verdict in drawn
+        _target(verdict, values[bound], sampled, _ratio(values[bound]["value"], on_grid.get(bound, {}).get("value")))
+        for bound, verdict in drawn.items()
     ]
 
 
-def _target(verdict: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = point["intervals"].get(verdict["figure"], (None, None))
-    error = (point["measured_error"] or {}).get("ttft" if "ttft" in verdict["figure"] else "tpot")
+def _ratio(value: float | None, grid: float | None) -> float:
+    return value / grid if value and grid else 1.0
+
+
+def _target(
+    drawn: Mapping[str, Any], verdict: Mapping[str, Any], sampled: Mapping[str, Any], ratio: float
+) -> dict[str, Any]:
+    interval = sampled["intervals"].get(drawn["figure"])
+    low, high = (None, None) if interval is None else (ratio * interval[0], ratio * interval[1])
+    sure = drawn["sure"] if low is None else all(bound_of(drawn).excess(end) <= 0 for end in (low, high))
+    error = (sampled["measured_error"] or {}).get("ttft" if "ttft" in drawn["figure"] else "tpot")
     return {
-        "bound": str(bound_of(verdict)),
+        "bound": str(bound_of(drawn)),
         "value": verdict["value"],
         "low": low,
         "high": high,
         "error": error,
         "met": verdict["met"],
-        "sure": verdict["sure"],
-        "within_error": "within_error" in verdict,
+        "sure": sure,
+        "within_error": "within_error" in drawn,
     }
 
 
