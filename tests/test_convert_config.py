@@ -295,6 +295,11 @@ def test_a_trace_that_vidur_plays(tmp_path: Path) -> None:
         ("_qps 8.0", "_qps 0x", "qps: got 0x, want a number"),
         ("--time_limit", "--unheard_of", "--unheard_of: no counterpart, want it left out"),
         ("main", "main stray", "stray: got a word, want flags"),
+        (
+            "-m vidur.main",
+            "-m simulator.main",
+            "simulator.main: an early version of Vidur, want a command with python -m",
+        ),
     ],
 )
 def test_what_vidur_has_and_we_have_not(tmp_path: Path, old: str, new: str, problem: str) -> None:

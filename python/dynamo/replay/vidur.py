@@ -6,7 +6,7 @@ import math
 import shlex
 from typing import Any
 
-_MODULE = "vidur.main"
+_MODULE, _EARLY = "vidur.main", "simulator.main"
 _DEVICES = {"a100": "a100_sxm", "h100": "h100_sxm"}
 _ROUTERS = {"round_robin": "round_robin", "random": "random", "lor": "least_requests"}
 _SCHEDULERS = ("vllm_v1", "sarathi")
@@ -24,7 +24,8 @@ _FALSE = "--no-"
 
 def recognised(text: str) -> bool:
     """Whether a file holds a command of Vidur."""
-    return f"-m {_MODULE}" in " ".join(text.split())
+    words = " ".join(text.split())
+    return any(f"-m {module}" in words for module in (_MODULE, _EARLY))
 
 
 def convert(text: str) -> tuple[dict[str, Any], list[str]]:
@@ -33,6 +34,8 @@ def convert(text: str) -> tuple[dict[str, Any], list[str]]:
         words = shlex.split(text.replace("\\\n", " "), comments=True)
     except ValueError as error:
         raise ValueError(f"{_MODULE}: {error}") from None
+    if _MODULE not in words:
+        raise ValueError(f"{_EARLY}: an early version of Vidur, want a command with python -m {_MODULE}")
     given = _flags(words[words.index(_MODULE) + 1 :])
     command = _Command(given)
     run = command.run()

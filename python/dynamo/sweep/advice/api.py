@@ -349,14 +349,14 @@ def _target(
     drawn: Mapping[str, Any], verdict: Mapping[str, Any], sampled: Mapping[str, Any], ratio: float
 ) -> dict[str, Any]:
     interval = sampled["intervals"].get(drawn["figure"])
-    low, high = (None, None) if interval is None else (ratio * interval[0], ratio * interval[1])
-    sure = drawn["sure"] if low is None else all(bound_of(drawn).excess(end) <= 0 for end in (low, high))
+    ends = [ratio * end for end in interval or ()]
+    sure = all(bound_of(drawn).excess(end) <= 0 for end in ends) if ends else drawn["sure"]
     error = (sampled["measured_error"] or {}).get("ttft" if "ttft" in drawn["figure"] else "tpot")
     return {
         "bound": str(bound_of(drawn)),
         "value": verdict["value"],
-        "low": low,
-        "high": high,
+        "low": ends[0] if ends else None,
+        "high": ends[1] if ends else None,
         "error": error,
         "met": verdict["met"],
         "sure": sure,
