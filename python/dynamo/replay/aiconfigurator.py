@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo._core import values
-from dynamo.replay.aisimulate import Section
+from dynamo.replay.sections import Section
 
 _SECTIONS = ("ServiceConfig", "WorkerConfig")
 _UNUSED = ("K8sConfig", "NodeConfig", "DynConfig", "ModelConfig", "BenchConfig", "generator", "rule")

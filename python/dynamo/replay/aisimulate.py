@@ -5,12 +5,12 @@ What it names is converted or refused, each by its path in the file; what change
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from dynamo._core import spelling, values
+from dynamo._core import values
 from dynamo.replay import aisimulate_tiers
+from dynamo.replay.sections import REQUIRED, Section, above_zero, shown
 
 _FRACTIONS = {
     "vllm": ("gpu_memory_utilization", 0.9),
@@ -64,82 +64,6 @@ _PRECISIONS = {
     "comm_quant_mode": "aic_comm_dtype",
 }
 _PRESETS = ("scaling_policy", "fpm_sampling", "load_sensitivity", "load_predictor")
-_REQUIRED = object()
-
-
-class Section:
-    """An object of the file, of which each key is taken once. Those that are left are refused."""
-
-    required = _REQUIRED
-    """The default of a key that has to be there."""
-
-    def __init__(self, path: str, content: object) -> None:
-        if not isinstance(content, Mapping):
-            raise ValueError(f"{path}: got {values.brief(values.show(content))}, want an object")
-        self.path, self._rest, self._known = path, dict(content), set[str]()
-
-    def name(self, key: str) -> str:
-        """The path of a key."""
-        return f"{self.path}.{key}" if self.path else key
-
-    def take(self, key: str, default: Any = None) -> Any:
-        """The value of a key; the default if it is left out or null."""
-        self._known.add(key)
-        value = self._rest.pop(key, None)
-        if value is None:
-            if default is _REQUIRED:
-                raise ValueError(f"{self.name(key)}: got nothing, want it in the file")
-            return default
-        if isinstance(value, Mapping) and value.keys() & {"choices", "range"}:
-            raise ValueError(f"{self.name(key)}: got {_shown(value)}, want one value: dynamo.sweep searches several")
-        return value
-
-    def within(self, key: str, *, required: bool = False) -> Section:
-        """The object at a key, empty if it is left out."""
-        return Section(self.name(key), self.take(key, _REQUIRED if required else {}))
-
-    def number(self, key: str, default: Any = None) -> Any:
-        """A number above 0."""
-        value = self.take(key, default)
-        if value is not None and not (values.number(self.name(key), value) > 0 and math.isfinite(value)):
-            raise ValueError(f"{self.name(key)}: got {values.show(value)}, want a finite number above 0")
-        return value
-
-    def count(self, key: str, default: Any = None) -> Any:
-        """An integer above 0."""
-        value = self.take(key, default)
-        return None if value is None else _above_zero(self.name(key), value)
-
-    def word(self, key: str, known: Sequence[str], default: Any = None) -> str:
-        """One of some words."""
-        value = self.take(key, default)
-        if value not in known:
-            raise ValueError(f"{self.name(key)}: got {_shown(value)}, want {' or '.join(known)}")
-        return str(value)
-
-    def refuse(self, keys: Mapping[str, str], harmless: Sequence[object] = ()) -> None:
-        """Refuses keys that have no counterpart, with what there is instead, unless their value changes nothing."""
-        for key, instead in keys.items():
-            value = self.take(key)
-            if value is not None and value is not False and value not in harmless:
-                raise ValueError(f"{self.name(key)}: got {_shown(value)}, want it left out: {instead}")
-
-    def close(self) -> None:
-        """Refuses the keys that are left."""
-        for key in self._rest:
-            near = spelling.nearest(key, self._known)
-            hint = f"did you mean {self.name(near)}?" if near else f"want {', '.join(sorted(self._known))}"
-            raise ValueError(f"{self.name(key)}: unknown, {hint}")
-
-
-def _above_zero(name: str, value: object) -> int:
-    if (count := values.integer(name, value)) < 1:
-        raise ValueError(f"{name}: got {values.show(value)}, want an integer above 0")
-    return count
-
-
-def _shown(value: object) -> str:
-    return values.brief(values.show(value))
 
 
 def _context_length(section: Section) -> dict[str, int]:
@@ -198,9 +122,9 @@ class Conversion:
             section.close()
 
     def _trace(self, source: Section, load: Section, stop: Section) -> None:
-        paths = source.take("paths", _REQUIRED)
+        paths = source.take("paths", REQUIRED)
         if not isinstance(paths, list) or not paths:
-            raise ValueError(f"{source.name('paths')}: got {_shown(paths)}, want a list of paths")
+            raise ValueError(f"{source.name('paths')}: got {shown(paths)}, want a list of paths")
         self.run["trace_files"] = [values.path(source.name("paths"), path) for path in paths]
         self.run["trace_format"] = form = source.word("format", _FORMATS, "mooncake")
         block_size = source.count("block_size", None if form in _EMBEDDED else 512)
@@ -230,7 +154,7 @@ class Conversion:
             lengths = ("input_tokens", "output_tokens")
             source.refuse({"images": "images, their encoders and their cache are not simulated"})
         for ours, theirs in zip(("input_tokens", "output_tokens"), lengths, strict=True):
-            self.run[ours] = source.count(theirs, _REQUIRED)
+            self.run[ours] = source.count(theirs, REQUIRED)
         if unit == "request":
             self._common_prefix(source)
         if load.take("fraction") is not None:
@@ -241,15 +165,15 @@ class Conversion:
         if (kind := load.word("type", kinds, "concurrency")) == "concurrency":
             self.run["replay_concurrency"] = amount = load.count("concurrency", 10)
         else:
-            self.run["request_rate"] = amount = load.number(f"{unit}s_per_second", _REQUIRED)
+            self.run["request_rate"] = amount = load.number(f"{unit}s_per_second", REQUIRED)
         if kind == "poisson":
             self.run.update(arrival_process="poisson", arrival_seed=values.integer("seed", load.take("seed", 42)))
         relative = stop.number(f"{unit}s_per_load_unit")
-        count = stop.count(f"{unit}s", None if relative else _REQUIRED)
+        count = stop.count(f"{unit}s", None if relative else REQUIRED)
         if relative and count:
             raise ValueError(f"{stop.name(f'{unit}s_per_load_unit')}: want it left out beside {stop.name(f'{unit}s')}")
         if relative and not relative * amount < _MOST:
-            raise ValueError(f"{stop.name(f'{unit}s_per_load_unit')}: got {_shown(relative)}, want fewer requests")
+            raise ValueError(f"{stop.name(f'{unit}s_per_load_unit')}: got {shown(relative)}, want fewer requests")
         self.run["request_count"] = count or max(1, round(relative * amount))
 
     def _common_prefix(self, source: Section) -> None:
@@ -333,18 +257,18 @@ class Conversion:
                 "and aic_nextn drafts with layers of the model"
             )
         if kind not in (None, "mtp"):
-            raise ValueError(f"{section.name('kind')}: got {_shown(kind)}, want mtp")
+            raise ValueError(f"{section.name('kind')}: got {shown(kind)}, want mtp")
         holder, number, accepted = engine, "nextn", "nextn_accepted"
         if kind == "mtp":
             holder, number, accepted = section, "num_speculative_tokens", "expected_accepted_tokens"
         drafts = values.integer(holder.name(number), holder.take(number, 0))
-        mean = holder.take(accepted, _REQUIRED if drafts else 0)
+        mean = holder.take(accepted, REQUIRED if drafts else 0)
         seed = section.take("seed")
         section.close()
         if not drafts:
             return {}
         if not 0 <= values.number(holder.name(accepted), mean) <= drafts:
-            raise ValueError(f"{holder.name(accepted)}: got {_shown(mean)}, want 0 to {drafts} tokens")
+            raise ValueError(f"{holder.name(accepted)}: got {shown(mean)}, want 0 to {drafts} tokens")
         rates = [min(1, max(0, round(mean - place, 6))) for place in range(drafts)]
         found: dict[str, Any] = {"aic_nextn": drafts, "aic_nextn_accept_rates": ",".join(f"{rate:g}" for rate in rates)}
         return found if seed is None else {**found, "aic_mtp_seed": seed}
@@ -432,14 +356,14 @@ class Conversion:
         if not values.flag(cache.name("prefix_caching"), cache.take("prefix_caching", True)):
             engine["enable_prefix_caching"] = False
         if (size := cache.take("bytes_per_token", "auto")) != "auto":
-            size = _above_zero(cache.name("bytes_per_token"), size)
+            size = above_zero(cache.name("bytes_per_token"), size)
         capacity = cache.within("capacity")
         capacity.refuse({"cuda_graph_reserved_bytes": "memory_fraction is all that an estimate leaves out"}, (0,))
         if capacity.word("type", ("default", "fixed"), "default") == "default":
             name, default = _FRACTIONS[backend]
             engine[name] = capacity.number("memory_fraction", default)
         elif (whole := capacity.count("bytes")) is None:
-            engine["num_gpu_blocks"] = capacity.count("blocks", _REQUIRED)
+            engine["num_gpu_blocks"] = capacity.count("blocks", REQUIRED)
         elif size == "auto":
             raise ValueError(f'{cache.name("bytes_per_token")}: got "auto", want a number beside capacity.bytes')
         else:
@@ -460,7 +384,7 @@ class Conversion:
             engine["timing_model"] = kind
         if kind == "fixed":
             for key in ("prefill_ms", "decode_ms"):
-                engine[f"fixed_{key}"] = timing.take(key, _REQUIRED)
+                engine[f"fixed_{key}"] = timing.take(key, REQUIRED)
         timing.close()
 
     def _router(self, router: Section, two_pools: bool) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dynamo._core import values
-
-if TYPE_CHECKING:
-    from dynamo.replay.aisimulate import Section
+from dynamo.replay.sections import REQUIRED, Section
 
 _BYTES_PER_MS = 1e6  # at 1 GB/s
 _HOST_GBPS, _SHARED_GBPS, _STORAGE_GBPS, _STORAGE_MS = 32.0, 80.0, 10.0, 0.1
@@ -35,9 +33,9 @@ class Tiers:
         if size is None and not priced:
             raise self._bytes_wanted("host_offload")
         self._stored = storage is not None
-        self._host(type(cache)(cache.name("host_offload"), host))
+        self._host(Section(cache.name("host_offload"), host))
         if storage is not None:
-            self._storage(type(cache)(cache.name("g3_offload"), storage))
+            self._storage(Section(cache.name("g3_offload"), storage))
 
     def _bytes_wanted(self, what: str) -> ValueError:
         return ValueError(f'{self._cache.name("bytes_per_token")}: got "auto", want a number of bytes beside {what}')
@@ -48,7 +46,7 @@ class Tiers:
 
     def _host(self, host: Section) -> None:
         shared = host.word("scope", ("dp_rank_local", "cluster_shared"), "dp_rank_local") == "cluster_shared"
-        memory: dict[str, Any] = {"num_blocks": host.count("num_host_blocks", host.required)}
+        memory: dict[str, Any] = {"num_blocks": host.count("num_host_blocks", REQUIRED)}
         if latency := _amount(host, "latency_to_first_byte_ms", 0.0):
             memory["latency_ms"] = latency
         if (shared or self._stored) and self._engine.get("dp_size"):
@@ -84,10 +82,10 @@ class Tiers:
         return self._ms_per_block(first)
 
     def _storage(self, storage: Section) -> None:
-        if storage.word("scope", ("worker_local", "cluster_shared"), storage.required) == "worker_local":
+        if storage.word("scope", ("worker_local", "cluster_shared"), REQUIRED) == "worker_local":
             raise ValueError(f'{storage.name("scope")}: got "worker_local", want cluster_shared: all workers share it')
         memory = self.found["host_cache"]
-        memory["storage_blocks"] = storage.count("num_g3_blocks", storage.required)
+        memory["storage_blocks"] = storage.count("num_g3_blocks", REQUIRED)
         memory["storage_latency_ms"] = _amount(storage, "latency_to_first_byte_ms", _STORAGE_MS)
         for way in ("read", "write"):
             if gbps := _amount(storage, f"{way}_bandwidth_gbps", _STORAGE_GBPS):

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dynamo._core import values
-from dynamo.replay.aisimulate import Conversion, Section
+from dynamo.replay.aisimulate import Conversion
+from dynamo.replay.sections import Section
 
 _TARGETS: Mapping[str, list[str]] = {
     "throughput": ["output_throughput_tok_s"],
