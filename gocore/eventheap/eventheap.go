@@ -13,7 +13,7 @@ type Event[T any] struct {
 }
 
 // Before reports whether e comes first.
-func (e Event[T]) Before(other Event[T]) bool {
+func (e *Event[T]) Before(other *Event[T]) bool {
 	switch {
 	case e.AtMs != other.AtMs:
 		return e.AtMs < other.AtMs
@@ -32,12 +32,12 @@ type Heap[T any] struct {
 // Len returns the number of events.
 func (h *Heap[T]) Len() int { return len(h.events) }
 
-// Top returns the first event, which stays in the heap.
-func (h *Heap[T]) Top() (Event[T], bool) {
+// Top returns the first event, which stays in the heap, or nil. The event is valid until the heap changes.
+func (h *Heap[T]) Top() *Event[T] {
 	if len(h.events) == 0 {
-		return Event[T]{}, false
+		return nil
 	}
-	return h.events[0], true
+	return &h.events[0]
 }
 
 // NextMs returns when the first event is due, +Inf if there is none.
@@ -59,7 +59,7 @@ func (h *Heap[T]) Add(e Event[T]) {
 	i := len(h.events) - 1
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !e.Before(h.events[parent]) {
+		if !e.Before(&h.events[parent]) {
 			break
 		}
 		h.events[i] = h.events[parent]
@@ -86,10 +86,10 @@ func (h *Heap[T]) sink(e Event[T]) {
 		if child >= n {
 			break
 		}
-		if child+1 < n && h.events[child+1].Before(h.events[child]) {
+		if child+1 < n && h.events[child+1].Before(&h.events[child]) {
 			child++
 		}
-		if !h.events[child].Before(e) {
+		if !h.events[child].Before(&e) {
 			break
 		}
 		h.events[i] = h.events[child]

@@ -15,8 +15,8 @@ func TestOrder(t *testing.T) {
 		for i := range 300 {
 			if len(want) > 0 && rng.IntN(3) == 0 {
 				slices.SortFunc(want, compare)
-				top, ok := h.Top()
-				if got := h.Pop(); !ok || top != want[0] || got != want[0].Value {
+				top := *h.Top()
+				if got := h.Pop(); top != want[0] || got != want[0].Value {
 					t.Fatalf("got %d (%v), want %v", got, top, want[0])
 				}
 				want = want[1:]
@@ -36,7 +36,7 @@ func TestOrder(t *testing.T) {
 }
 
 func compare(a, b Event[int]) int {
-	if a.Before(b) {
+	if a.Before(&b) {
 		return -1
 	}
 	return 1
@@ -44,12 +44,12 @@ func compare(a, b Event[int]) int {
 
 func TestEmpty(t *testing.T) {
 	var h Heap[string]
-	if top, ok := h.Top(); ok || h.Len() != 0 {
+	if top := h.Top(); top != nil || h.Len() != 0 {
 		t.Errorf("got %v", top)
 	}
 	h.Push(1, 0, "x")
 	h.Pop()
-	if top, ok := h.Top(); ok || h.Len() != 0 {
+	if top := h.Top(); top != nil || h.Len() != 0 {
 		t.Errorf("got %v", top)
 	}
 }

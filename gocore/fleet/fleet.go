@@ -284,15 +284,14 @@ func (f *Fleet) done() bool {
 	if f.World.Unreleased() > 0 || !f.flow.done() || f.Kept() > 0 {
 		return false
 	}
-	_, busy := f.topEvent()
-	return !busy
+	return f.topEvent() == nil
 }
 
 // nextEventMs returns when a pass or a transfer ends next, or a request arrives.
 func (f *Fleet) nextEventMs() (float64, bool) {
 	arrival, arrives := f.World.NextMs()
-	end, ends := f.topEvent()
-	if ends && (!arrives || end.AtMs < arrival) {
+	end := f.topEvent()
+	if end != nil && (!arrives || end.AtMs < arrival) {
 		return end.AtMs, true
 	}
 	return arrival, arrives
@@ -350,15 +349,14 @@ func (f *Fleet) push(atMs float64, e event) {
 	f.events.Add(eventheap.Event[event]{AtMs: atMs, SinceMs: f.nowMs, Seq: e.seq, Value: e})
 }
 
-// topEvent returns the first event. It skips ends that are out of date.
-func (f *Fleet) topEvent() (eventheap.Event[event], bool) {
-	for {
-		top, ok := f.events.Top()
-		if !ok || f.valid(top.Value) {
-			return top, ok
-		}
+// topEvent returns the first event, nil if there is none. It skips ends that are out of date.
+func (f *Fleet) topEvent() *eventheap.Event[event] {
+	top := f.events.Top()
+	for top != nil && !f.valid(top.Value) {
 		f.events.Pop()
+		top = f.events.Top()
 	}
+	return top
 }
 
 // valid reports whether an event is still the end of something.
@@ -375,8 +373,10 @@ func (f *Fleet) endsNow() (event, bool) {
 	if f.events.NextMs() > f.nowMs { // usually so; what is out of date stays until it is due
 		return event{}, false
 	}
-	top, ok := f.topEvent()
-	return top.Value, ok && top.AtMs == f.nowMs
+	if top := f.topEvent(); top != nil && top.AtMs == f.nowMs {
+		return top.Value, true
+	}
+	return event{}, false
 }
 
 // endNow ends the passes, or the transfers, that end now, in the order in which they began, until something else comes

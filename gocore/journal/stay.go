@@ -102,9 +102,9 @@ type lanes struct {
 }
 
 func (l *lanes) take(s *stay) {
-	if top, ok := l.free.Top(); ok {
-		l.free.Pop()
+	if top := l.free.Top(); top != nil {
 		s.lane = int(top.Seq)
+		l.free.Pop()
 		l.stays[s.lane] = s
 		return
 	}

@@ -107,9 +107,8 @@ func (d *Driver) Next(nowMs float64) (turn int32, arrivalMs float64, ok bool) {
 	}
 	d.unreleased--
 	start, hasStart := d.nextStart()
-	if top, ok := d.ready.Top(); ok && (!hasStart || top.Before(start)) {
-		d.ready.Pop()
-		turn = top.Value
+	if top := d.ready.Top(); top != nil && (!hasStart || top.Before(&start)) {
+		turn = d.ready.Pop()
 	} else {
 		d.start()
 		turn = start.Value
