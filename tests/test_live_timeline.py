@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import signal
 from pathlib import Path
 
 import pytest
-from livetools import make_model
-from test_live import answer, bad_input, generate, post, records, stream, workers
+from livetools import get, make_model, until
+from test_live import Workers, answer, bad_input, generate, post, records, stream, workers
 from test_live_handoffs import pair
 from test_timeline import Event, events_of, slices_of
 
@@ -53,6 +55,38 @@ def test_what_engines_did(tmp_path: Path, model: str) -> None:
         assert last(events, f"worker 0 {rank}/running") == 0
         assert last(events, f"worker 0 {rank}/waiting") == 0
     assert not any(event.track.startswith("router") for event in events)
+
+
+def generated(w: Workers, rank: int) -> float:
+    """How many tokens a rank says that it has made."""
+    found = re.findall(
+        rf'^vllm:generation_tokens_total{{.*engine="{rank}".*}} (.*)$', get(w.status + "/metrics")[1], re.M
+    )
+    return float(found[0]) if found else 0
+
+
+def test_ranks_in_lockstep(tmp_path: Path, model: str) -> None:
+    """By vLLM's own rules two ranks run their passes together: while one decodes, so does the other, in its passes."""
+    target = tmp_path / "live.pftrace"
+    engine = '{"scheduler": "vllm", "dp_size": 2, "max_model_len": null}'
+    arguments = ["--model-path", model, "--extra-engine-args", engine, "--timeline", str(target)]
+    with workers(tmp_path, *arguments) as w:
+        left = stream(w.url(), generate(100_000, routing={"dp_rank": 1}))
+        next(left)
+        assert len(answer(post(w.url(), generate(5, routing={"dp_rank": 0}))[1])[0]) == 5
+        left.close()  # type: ignore[attr-defined]
+        answer(post(w.url(), generate(3))[1])  # its rank is chosen by the worker
+        until(lambda: all(generated(w, rank) >= tokens for rank, tokens in enumerate((5, 2))))
+        w.stop(signal.SIGTERM)
+        assert w.wait() == 0
+    events = events_of(target)
+    slices = slices_of(events)
+    passes = [s for s in slices if s.track == "worker 0/passes"]
+    assert {s.track.split("/")[0] for s in slices} == {"worker 0"}
+    together = [s.event.args["tokens"] for s in passes if s.event.args["requests"] == 2]
+    assert sum(together) == 2 * 5
+    assert all(a.end_ns <= b.begin_ns for a, b in itertools.pairwise(sorted(passes, key=lambda s: s.begin_ns)))
+    assert last(events, "worker 0/running") == 0
 
 
 def test_ended_at_once(tmp_path: Path, model: str) -> None:

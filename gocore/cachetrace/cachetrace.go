@@ -33,7 +33,8 @@ func Warning(value string, args engineargs.Args) string {
 		", whose cache is a tree and no pool of blocks"
 }
 
-// New returns the function that logs the changes of one engine's cache, nil if there is no log.
+// New returns the function that logs the changes of one engine's cache, nil if there is no log. dpRank is its first
+// data-parallel rank.
 func New(log *slog.Logger, args engineargs.Args, dpRank int) func(engine.CacheTrace) {
 	if log == nil {
 		return nil
@@ -44,7 +45,7 @@ func New(log *slog.Logger, args engineargs.Args, dpRank int) func(engine.CacheTr
 			slog.String("engine_type", args.EngineType.String()),
 			slog.String("event", events[c.Kind]),
 			slog.Int64("timestamp_ms", time.Now().UnixMilli()),
-			slog.Int("dp_rank", dpRank),
+			slog.Int("dp_rank", dpRank+c.Rank),
 			slog.Int("block_size", args.BlockSize),
 			slog.Int("free_blocks", c.Free),
 			slog.Int("active_blocks", c.Active),

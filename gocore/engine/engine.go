@@ -36,6 +36,8 @@ type Request struct {
 	NamedBlocks int
 	Hold        bool // keep the KV after the last token (Source, Puller, Pusher)
 	Pull        bool // the prompt is computed by another engine, which keeps its KV (Puller, Pusher)
+	// OnRank is the data-parallel rank that the shell has chosen, from 1; 0 leaves it to the engine (Ranked).
+	OnRank int
 	// SentMs is when the request reached the worker. It matters only if it takes a while from there to the scheduler.
 	SentMs float64
 }
@@ -71,6 +73,17 @@ type Setup struct {
 	Stepwise bool
 }
 
+// OfRank returns the setup of one data-parallel rank of an engine: what its cache traces says which.
+func (s Setup) OfRank(rank int) Setup {
+	if trace := s.Trace; trace != nil {
+		s.Trace = func(c CacheTrace) {
+			c.Rank = rank
+			trace(c)
+		}
+	}
+	return s
+}
+
 // Commons is what engines of one pool share. The first one that needs something of it makes it.
 type Commons struct{ HostStore, Storage any }
 
@@ -87,6 +100,7 @@ type Shape struct {
 type CacheTrace struct {
 	Kind                   kvcache.EventKind
 	Free, Active, Inactive int // blocks
+	Rank                   int // the data-parallel rank, from 0
 }
 
 // Engine is one simulated inference engine. One loop owns it; it is not safe for concurrent use.

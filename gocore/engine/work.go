@@ -43,6 +43,25 @@ type LockstepReporter interface {
 	Lockstep() Lockstep
 }
 
+// Ranked is an engine whose data-parallel ranks a shell looks at one by one, as its clients choose among them.
+type Ranked interface {
+	LockstepReporter
+	Reporter
+
+	// ObserveRanks does what Observe does, but passes have no KVEvents: those of each rank are in its RankPass.
+	ObserveRanks()
+
+	// ChooseRank returns the rank, from 0, on which the engine puts a request that comes at nowMs if the shell has not
+	// chosen one. The next Add must be of that request, with this rank.
+	ChooseRank(nowMs float64) int
+
+	// RankPass is the part that a rank had in the last pass. It may end earlier than the pass. RankWork and RankLoad are
+	// Work and Load of that rank alone.
+	RankPass(rank int) *Pass
+	RankWork(rank int) Work
+	RankLoad(rank int) (waiting, running, activeBlocks int)
+}
+
 // GroupUse is what the groups of layers of a hybrid KV cache have, and what requests wait for.
 type GroupUse struct {
 	Full, Others int // blocks in use by the group of full attention, and by the others

@@ -97,9 +97,18 @@ type Args struct {
 	GPUsPerWorker int
 }
 
+// Engines returns the number of engines of a worker that serves real clients: one for each of its data-parallel ranks,
+// unless these run their passes together.
+func (a *Args) Engines() int {
+	if a.Ranks > 1 {
+		return 1
+	}
+	return a.Live.Ranks
+}
+
 // LiveArgs are the arguments of a worker that serves real clients.
 type LiveArgs struct {
-	Ranks          int  // engines of one worker, data parallelism
+	Ranks          int  // of one worker, data parallelism
 	LocalIndexer   bool // it answers routers that have missed events
 	Reasoning      *Reasoning
 	ResponseReplay string // file with outputs to repeat, "" for none
@@ -307,7 +316,7 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	if in == planned {
 		args.StartupCV = o.Float("startup_time_cv")
 	}
-	if in != live && args.Scheduler != Dynamo {
+	if args.Scheduler != Dynamo {
 		args.Ranks = o.Int("dp_size")
 		if !o.Given("aic_attention_dp_size") {
 			args.GPUsPerWorker *= args.Ranks

@@ -25,7 +25,7 @@ func check(o *strictjson.Object, in shell) error {
 			return err
 		}
 	}
-	if !in.onClock() || in == served && named(o).rules != Dynamo {
+	if !in.onClock() || named(o).rules != Dynamo {
 		if err := checkRanks(o); err != nil {
 			return err
 		}

@@ -38,8 +38,8 @@ var table = []field{
 	row("decode_speedup_ratio", strictjson.Number{}, 1.0,
 		"Divides decode durations once more."),
 	row("dp_size", between(1, math.MaxUint32), 1,
-		"Data-parallel ranks: with scheduler vllm or sglang, in replay and in the server, ranks that run their "+
-			"passes together; otherwise, on live workers and in the server, an engine each."),
+		"Data-parallel ranks: with scheduler vllm or sglang, ranks that run their passes together; otherwise, on live "+
+			"workers and in the server, an engine each."),
 	row("startup_time", strictjson.Number{}, nil,
 		"Seconds before a live worker serves, or one that a planner has started.").as(startUp).implied(0),
 	row("startup_time_cv", strictjson.Number{Max: 10}, 0.0,

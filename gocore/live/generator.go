@@ -27,11 +27,10 @@ type generator struct {
 	log      *slog.Logger
 	outputs  *outputs
 	tokens   tokens
-	ranks    []*rank
-	metrics  []*enginemetrics.RequestMetrics // of each rank
-	seed     uint64                          // of this worker
-	drawn    atomic.Uint64                   // answers so far
-	turn     atomic.Uint64                   // of requests that are for no particular rank
+	runners  []*runner     // one for each rank, or one for all
+	seed     uint64        // of this worker
+	drawn    atomic.Uint64 // answers so far
+	turn     atomic.Uint64 // of requests that are for no particular rank
 }
 
 // Serve implements [plane.Handler].
@@ -70,9 +69,9 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 	defer g.tokens.free(size)
 	rng := rand.New(rand.NewPCG(g.seed, g.drawn.Add(1)))
 	q := newRequest(request.TokenIDs, g.outputs.decide(&request, rng))
-	q.salt = request.CacheSalt
-	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank],
-		received: call.ReceivedAt}
+	q.salt, q.onRank = request.CacheSalt, dpRank+1
+	r := g.runnerOf(dpRank)
+	s := &sending{request: q, reply: reply, runner: r, received: call.ReceivedAt}
 	if g.args.Role == engine.Prefill {
 		s.params = "dummy" // the decode worker does not look at it
 	}
@@ -81,12 +80,12 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 		return
 	}
 	s.delay = g.transferTime(&request)
-	if !g.ranks[dpRank].submit(q) {
+	if !r.submit(q) {
 		_ = reply.Refuse(shuttingDown)
 		return
 	}
 	if err := reply.Accept(); err != nil || !s.run(ctx) {
-		g.ranks[dpRank].cancel(q)
+		r.cancel(q)
 	}
 }
 
@@ -116,7 +115,7 @@ func (g *generator) handOver(ctx context.Context, callID string, request *wire.R
 	s.handoff = over
 	go guard.Func(func() {
 		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs),
-			handoffPart{g.ranks[dpRank], s.request})
+			handoffPart{s.runner, s.request})
 	})()
 	served := s.reply.Accept() == nil && s.run(ctx)
 	if s.handoff != nil {
@@ -127,7 +126,7 @@ func (g *generator) handOver(ctx context.Context, callID string, request *wire.R
 		g.log.Warn("a hand-off failed", "handoff", id.HandoffID, "request", id.RequestID, "cause", err)
 	}
 	if !served && s.handoffErr == nil {
-		g.ranks[dpRank].cancel(s.request)
+		s.runner.cancel(s.request)
 	}
 }
 
@@ -144,10 +143,16 @@ func badRequest(reason string) wire.Problem {
 	return wire.Problem{Message: reason, Type: "Bad Request", Code: http.StatusBadRequest}
 }
 
-// rank chooses the rank for a request: the one that its router has chosen, else the ranks in turn.
+// unchosen is the rank of a request for which the engine chooses one.
+const unchosen = -1
+
+// rank chooses the rank for a request: the one that its router has chosen, else the ranks in turn, or unchosen if they
+// run their passes together.
 func (g *generator) rank(request *wire.Request) (int, error) {
-	size := len(g.ranks)
+	size := g.args.Live.Ranks
 	switch {
+	case (request.Routing == nil || request.Routing.DPRank == nil) && size > len(g.runners):
+		return unchosen, nil
 	case request.Routing == nil || request.Routing.DPRank == nil:
 		return int((g.turn.Add(1) - 1) % uint64(size)), nil
 	case int64(*request.Routing.DPRank) >= int64(size):
@@ -157,12 +162,19 @@ func (g *generator) rank(request *wire.Request) (int, error) {
 	}
 }
 
+// runnerOf returns the runner of a rank.
+func (g *generator) runnerOf(dpRank int) *runner {
+	if len(g.runners) == 1 {
+		return g.runners[0]
+	}
+	return g.runners[dpRank]
+}
+
 // sending is the sending of one answer to its client.
 type sending struct {
 	request  *request
 	reply    plane.Reply
-	rank     *rank
-	metrics  *enginemetrics.RequestMetrics
+	runner   *runner
 	received time.Time
 	last     time.Time // when the last tokens were sent
 	sent     int
@@ -195,7 +207,7 @@ func (s *sending) run(ctx context.Context) bool {
 				return false
 			}
 			s.reply.Output(wire.Output{Finish: wire.Finish{Reason: q.output.finish}, Usage: s.usage(s.sent)})
-			s.metrics.Finished(s.received)
+			s.metrics().Finished(s.received)
 			return s.reply.Finish() == nil
 		case failure != nil && failure.elsewhere:
 			return true // without an end, so that the frontend tries another worker
@@ -208,8 +220,16 @@ func (s *sending) run(ctx context.Context) bool {
 		if s.reply.Flush() != nil {
 			return false
 		}
-		s.metrics.Sent(s.rank.nowMs() - math.Float64frombits(q.dueMs.Load()))
+		s.metrics().Sent(s.runner.nowMs() - math.Float64frombits(q.dueMs.Load()))
 	}
+}
+
+// metrics returns those of the rank of the request, nil if they are not kept, or the engine does not have it yet.
+func (s *sending) metrics() *enginemetrics.RequestMetrics {
+	if k := s.request.rank.Load(); k != nil {
+		return k.metrics
+	}
+	return nil
 }
 
 // wait waits for the duration of a transfer. It reports false if the client disconnects before that.
@@ -249,7 +269,7 @@ func (s *sending) send(tokens []uint32) {
 		}
 		s.reply.Output(o)
 	}
-	s.metrics.Tokens(s.sent, len(tokens), s.received, s.last, now)
+	s.metrics().Tokens(s.sent, len(tokens), s.received, s.last, now)
 	s.sent += len(tokens)
 	s.last = now
 }

@@ -21,7 +21,7 @@ import (
 
 // deployment is a prefill and a decode worker with one rank each.
 type deployment struct {
-	prefill, decode *rank
+	prefill, decode *runner
 	source          *handoffs
 	destination     *handoffs
 	info            wire.Bootstrap
@@ -30,7 +30,7 @@ type deployment struct {
 func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 	t.Helper()
 	d := &deployment{}
-	start := func(role engine.Role, address string) (*rank, *handoffs) {
+	start := func(role engine.Role, address string) (*runner, *handoffs) {
 		args := engineargs.Default()
 		args.BlockSize, args.NumGPUBlocks, args.Role = 4, 100, role
 		args.Live.Ranks, args.Live.HandoffTimeoutMs = 1, 60_000
@@ -42,8 +42,8 @@ func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := newRank(&args, engine.Setup{Role: role}, log)
-		r.start(nil)
+		r := newRunner(&args, engine.Setup{Role: role}, log)
+		r.start()
 		t.Cleanup(func() {
 			h.close()
 			select {
@@ -131,7 +131,7 @@ func TestHandoffs(t *testing.T) {
 // checkEmpty runs requests that need almost all of both pools, and looks for what is left of others.
 func (d *deployment) checkEmpty(t *testing.T) {
 	t.Helper()
-	for side, r := range map[string]*rank{"prefill": d.prefill, "decode": d.decode} {
+	for side, r := range map[string]*runner{"prefill": d.prefill, "decode": d.decode} {
 		large := plan((r.args.NumGPUBlocks-2)*r.args.BlockSize, 1, 1000)
 		if n, failure := serve(t, r, large); n != 1 || failure != "" {
 			t.Errorf("%s: got %d tokens, %s", side, n, failure)
@@ -143,8 +143,8 @@ func (d *deployment) checkEmpty(t *testing.T) {
 		if len(r.requests) != 0 || r.awaiting != 0 || r.emitting.Len() != 0 {
 			t.Errorf("%s: %d requests, %d hand-offs are left", side, len(r.requests), r.awaiting)
 		}
-		if r.names.Len() > r.args.NumGPUBlocks {
-			t.Errorf("%s: %d blocks are named", side, r.names.Len())
+		if r.ranks[0].names.Len() > r.args.NumGPUBlocks {
+			t.Errorf("%s: %d blocks are named", side, r.ranks[0].names.Len())
 		}
 	}
 }

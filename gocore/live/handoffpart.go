@@ -7,16 +7,17 @@ import (
 	"dynosim/gocore/protocol/bootstrap"
 )
 
-// handoffPart is what a rank does in the hand-off of a request; it implements [dynosim/gocore/live/rendezvous.Engine].
+// handoffPart is what an engine does in the hand-off of a request; it implements
+// [dynosim/gocore/live/rendezvous.Engine].
 type handoffPart struct {
-	rank    *rank
+	runner  *runner
 	request *request
 }
 
-// Do sends the rank a command.
+// Do sends the runner a command.
 func (s handoffPart) Do(action handoff.Action, tell func(bootstrap.Fact)) {
-	n := command{request: s.request, action: action, tell: tell, atMs: s.rank.nowMs()}
-	if !s.rank.send(n) {
+	n := command{request: s.request, action: action, tell: tell, atMs: s.runner.nowMs()}
+	if !s.runner.send(n) {
 		n.refuse(shuttingDown)
 	}
 }
@@ -35,14 +36,14 @@ func (n *command) refuse(reason string) {
 }
 
 // handOff carries out a command of a hand-off, between two passes.
-func (r *rank) handOff(n *command) {
+func (r *runner) handOff(n *command) {
 	q := n.request
 	q.tell = n.tell
 	switch n.action {
 	case handoff.Submit:
 		q.held = true
-		e := r.enter(q)
-		e.Hold, e.SentMs = true, n.atMs
+		e := r.enter(q, n.atMs)
+		e.Hold = true
 		r.recordJoin(e, n.atMs)
 		r.engine.Add(e)
 	case handoff.Release:
@@ -70,12 +71,12 @@ func (r *rank) handOff(n *command) {
 
 // awaitAction records that the next action of a hand-off gives up blocks, or puts them into use, without a pass of this
 // engine. actionDone records that the action has been carried out.
-func (r *rank) awaitAction(q *request) {
+func (r *runner) awaitAction(q *request) {
 	q.awaitsAction = true
 	r.awaiting++
 }
 
-func (r *rank) actionDone(q *request) {
+func (r *runner) actionDone(q *request) {
 	if q.awaitsAction {
 		q.awaitsAction = false
 		r.awaiting--
@@ -83,20 +84,20 @@ func (r *rank) actionDone(q *request) {
 }
 
 // forget removes a request from the engine of a prefill worker.
-func (r *rank) forget(q *request, verb func(engine.RequestID) []kvcache.Event) {
+func (r *runner) forget(q *request, verb func(engine.RequestID) []kvcache.Event) {
 	if q.over {
 		return
 	}
 	events := verb(q.state.ID)
 	r.recordLeave(q)
 	r.end(q)
-	r.publish(events)
+	q.rank.Load().publish(events)
 }
 
 // reserve asks the engine for the blocks of a request. A request that can never run fails without a retry at other
 // workers.
-func (r *rank) reserve(q *request) {
-	e := r.enter(q)
+func (r *runner) reserve(q *request) {
+	e := r.enter(q, 0)
 	if err := r.destination.Reserve(e); err != nil {
 		r.end(q)
 		q.fail(failure{reason: "request rejected: " + err.Error()})
@@ -108,7 +109,7 @@ func (r *rank) reserve(q *request) {
 }
 
 // tryReserve takes blocks for the request that has waited longest, and reports whether there were enough.
-func (r *rank) tryReserve() bool {
+func (r *runner) tryReserve() bool {
 	if r.destination == nil {
 		return false
 	}
@@ -123,7 +124,7 @@ func (r *rank) tryReserve() bool {
 }
 
 // tellHeld tells hand-offs that the last pass has computed their prompts and the KV is held for the transfer.
-func (r *rank) tellHeld() {
+func (r *runner) tellHeld() {
 	for _, q := range r.computed {
 		r.awaitAction(q)
 		q.tell(bootstrap.Fact{Kind: bootstrap.PromptComputed})

@@ -30,9 +30,7 @@ type Config struct {
 	Endpoint  discovery.Endpoint
 	Args      engineargs.Args
 	Timing    timing.Model // nil for the polynomial
-	// Predict answers questions about the durations of passes, called from several goroutines; nil if Timing is used
-	// instead.
-	Predict func([]timing.Question) ([]timing.Answer, error)
+	Predict   Predictor    // instead
 
 	Workers int
 	// Pause is how long to wait after the launch of worker i. It is not called for the last one.
@@ -66,23 +64,28 @@ type Config struct {
 	Timeline       bool // keep one, for Process.WriteTimeline
 }
 
-// setup returns what an engine gets besides its arguments.
+// Predictor answers questions about the durations of passes. The zero value answers none.
+type Predictor struct {
+	Ask     func([]timing.Question) ([]timing.Answer, error) // called from several goroutines
+	Experts bool                                             // it knows those of expert layers apart
+}
+
+// setup returns what an engine gets besides its arguments. dpRank is its first data-parallel rank.
 func (c *Config) setup(worker, dpRank int) engine.Setup {
 	s := EngineSetup(&c.Args, c.Timing, c.Predict, worker, dpRank)
 	s.Explain, s.Trace = c.Timeline, cachetrace.New(c.CacheTrace, c.Args, dpRank)
 	return s
 }
 
-// EngineSetup returns what the engine of a rank gets besides its arguments: a model of durations, which asks predict
-// unless that is nil, and the draft tokens that are accepted.
-func EngineSetup(
-	args *engineargs.Args, model timing.Model, predict func([]timing.Question) ([]timing.Answer, error), worker,
-	dpRank int,
-) engine.Setup {
+// EngineSetup returns what an engine gets besides its arguments: a model of durations, which asks predict if that
+// answers, and the draft tokens that are accepted.
+func EngineSetup(args *engineargs.Args, model timing.Model, predict Predictor, worker, dpRank int) engine.Setup {
 	s := engine.Setup{Model: model, Role: args.Role, Drafts: args.NewDrafts(worker, dpRank), LowerTiers: true,
 		Names: true}
-	if predict != nil {
-		s.Model = timing.NewAsked(1, predict)
+	if predict.Ask != nil {
+		asked := timing.NewAsked(1, predict.Ask)
+		asked.Experts = predict.Experts
+		s.Model = asked
 	}
 	return s
 }

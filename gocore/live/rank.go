@@ -1,395 +1,123 @@
 package live
 
 import (
-	"fmt"
-	"log/slog"
-	"runtime/debug"
-	"sync"
-	"sync/atomic"
-
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/enginemetrics"
-	"dynosim/gocore/engines/emission"
-	"dynosim/gocore/handoff"
-	"dynosim/gocore/journal"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/pace"
-	"dynosim/gocore/protocol/bootstrap"
-	"dynosim/gocore/worker"
 )
 
-// Observer records what the engine of one rank does, at the moment when it can be seen from outside. Its methods are
+// Observer records what one data-parallel rank does, at the moment when it can be seen from outside. Its methods are
 // called on the engine goroutine: they must not block.
 type Observer interface {
 	// CacheChanged reports the blocks that were stored or removed.
 	CacheChanged([]blocks.Change)
 	// PassEnded reports what a pass did and how long it took. Its tokens are sent after that.
 	PassEnded(work engine.Work, durationMs float64)
-	// LoadChanged reports the load of the engine after a pass, or after requests were cancelled.
+	// LoadChanged reports the load after a pass, or after requests were cancelled.
 	LoadChanged(Load)
 }
 
-// Load is the load of an engine.
+// Load is the load of a rank.
 type Load = enginemetrics.Load
 
-// rank is one engine, and the goroutine that owns it.
+// rank is what is seen of one data-parallel rank from outside. It belongs to the engine goroutine.
 type rank struct {
-	args   *engineargs.Args
-	engine engine.Reporter
-	traits engine.Traits
-	// source and destination are the same engine by its methods for hand-offs, on a prefill or a decode worker; nil on
-	// others.
-	source      engine.Source
-	destination engine.Destination
-	names       *blocks.Table
-	observers   []Observer // set before it runs
-	log         *slog.Logger
-	clock       *pace.Clock
-	stop        chan struct{}
-	done        chan struct{}
-	failed      atomic.Bool
-	broken      func() error        // why the durations of passes cannot be determined; nil if they can
-	onFailure   func(reason string) // after failed was set; may be nil
+	names     *blocks.Table
+	observers []Observer                    // set before the engine runs
+	metrics   *enginemetrics.RequestMetrics // of its requests; nil for none
 
-	inbox inbox
-
-	journal *journal.Journal // of this rank by itself; nil for none
-	sinceMs float64          // when its clock began, by the clock of the journal
-
-	// What follows belongs to the engine goroutine.
-	requests         map[engine.RequestID]*request
-	lastID           engine.RequestID
-	emitting         emission.Set[*request]
-	released         []release
-	computed         []*request // their prompts have been computed by the pass
 	leaving          []*request // their blocks are released with the next events
-	endMs            float64    // of the last pass
-	busy             bool       // the engine had work after it
-	awaiting         int        // requests in a hand-off, with blocks that come free, or into use, without a pass
 	preemptions      int        // so far
 	prompted, reused int        // tokens of prompts so far, and those found in the cache
 	tokens           enginemetrics.TokenCounts
 }
 
-// release is n tokens that a pass has made for a request.
-type release struct {
-	request *request
-	n       int
-	failure string // instead, if not ""
-}
-
-// command is what another goroutine asks a rank to do.
-type command struct {
-	request *request
-	cancel  bool
-	action  handoff.Action // of a hand-off, or None; its outcome is reported
-	tell    func(bootstrap.Fact)
-	atMs    float64
-}
-
-const shuttingDown = "the worker is shutting down"
-
-// inbox holds commands in the order of their arrival. Senders never wait.
-type inbox struct {
-	mu       sync.Mutex
-	commands []command
-	closed   bool // they are not read any more
-	wake     chan struct{}
-}
-
-// newRank returns a rank that does not run yet. setup has the timing model and whatever else the engine needs.
-func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank {
-	stop := make(chan struct{})
-	r := &rank{
-		args:     args,
-		traits:   worker.Traits(*args),
-		engine:   worker.New(*args, setup).Engine.(engine.Reporter), // all are
-		names:    blocks.New(args.BlockSize),
-		log:      log,
-		stop:     stop,
-		clock:    pace.New(stop),
-		done:     make(chan struct{}),
-		inbox:    inbox{wake: make(chan struct{}, 1)},
-		requests: map[engine.RequestID]*request{},
-		broken:   func() error { return nil },
-	}
+func newRank(args *engineargs.Args) *rank {
+	k := &rank{names: blocks.New(args.BlockSize)}
 	groups := args.LayerGroups()
-	r.names.Group(blocks.Groups{Beside: groups.Beside, Run: groups.Run})
-	switch setup.Role {
-	case engine.Prefill:
-		r.source = r.engine.(engine.Source)
-	case engine.Decode:
-		r.destination = r.engine.(engine.Destination)
-	}
-	r.engine.Observe()
-	r.engine.ReportWork()
-	if model, asks := setup.Model.(interface{ Err() error }); asks {
-		r.broken = model.Err
-	}
-	return r
-}
-
-// submit gives a request to the engine. It reports false if the engine has stopped.
-func (r *rank) submit(q *request) bool { return r.send(command{request: q, atMs: r.nowMs()}) }
-
-// cancel takes a request out of the engine. Nothing happens if it has ended.
-func (r *rank) cancel(q *request) { r.send(command{request: q, cancel: true}) }
-
-func (r *rank) send(n command) bool {
-	r.inbox.mu.Lock()
-	defer r.inbox.mu.Unlock()
-	if r.inbox.closed {
-		return false
-	}
-	r.inbox.commands = append(r.inbox.commands, n)
-	select {
-	case r.inbox.wake <- struct{}{}:
-	default:
-	}
-	return true
-}
-
-func (r *rank) nowMs() float64 { return r.clock.NowMs() }
-
-// close ends the rank, which must have been started. Requests that are left fail.
-func (r *rank) close() {
-	close(r.stop)
-	<-r.done
-}
-
-// start runs the engine on a goroutine of its own, until close, and reports to the observers.
-func (r *rank) start(observers []Observer) {
-	r.observers = observers
-	go r.run()
-}
-
-func (r *rank) run() {
-	defer close(r.done)
-	defer func() {
-		if cause := recover(); cause != nil {
-			r.log.Error("an engine failed", "cause", cause, "stack", string(debug.Stack()))
-			r.fail(fmt.Sprintf("the engine failed: %v", cause))
-		}
-	}()
-	for {
-		startMs := r.takeCommands()
-		if r.engine.Requests() == 0 {
-			r.busy = false
-			if !r.clock.Await(r.inbox.wake) {
-				break
-			}
-			continue
-		}
-		if !r.pass(startMs) {
-			break
-		}
-	}
-	if err := r.broken(); err != nil {
-		r.fail("the engine failed: " + err.Error())
-		return
-	}
-	r.abandon(shuttingDown)
-}
-
-// fail ends the rank after an error.
-func (r *rank) fail(reason string) {
-	r.failed.Store(true)
-	r.abandon(reason)
-	if r.onFailure != nil {
-		r.onFailure(reason)
-	}
-}
-
-// pass runs one pass, and makes each of its effects visible at its time. It reports false if the rank is to stop.
-func (r *rank) pass(startMs float64) bool {
-	pass, alive := r.engine.RunPass(startMs)
-	r.recordPass(pass)
-	if r.broken() != nil {
-		return false
-	}
-	r.endMs, r.busy = pass.EndMs, true
-	r.book(pass)
-	if pass.KVEventsAtMs < pass.EndMs {
-		r.publish(pass.KVEvents)
-	}
-	if !r.sleep(pass) {
-		return false
-	}
-	if pass.KVEventsAtMs >= pass.EndMs {
-		r.publish(pass.KVEvents)
-	}
-	r.tryReserve()
-	for _, o := range r.observers {
-		o.PassEnded(r.engine.Work(), pass.EndMs-pass.StartMs)
-	}
-	r.tellLoad() // before a client has the tokens, and may ask
-	for _, x := range r.released {
-		if x.failure != "" {
-			x.request.fail(failure{reason: x.failure})
-		} else {
-			x.request.release(x.n, pass.EndMs)
-		}
-	}
-	r.tellHeld()
-	// An idle engine of one role may be waiting for the other worker of a hand-off.
-	if idle := pass.Idle() && r.args.Role != engine.Aggregated; alive && !idle || r.engine.Requests() == 0 {
-		return true
-	}
-	return r.unblock()
-}
-
-// sleep waits for the end of a pass. One in which nothing runs, as a copy between tiers has not ended, ends when there
-// is something to look at. It reports false if the rank is to stop.
-func (r *rank) sleep(pass *engine.Pass) bool {
-	if !pass.Waits {
-		return r.clock.SleepUntil(pass.EndMs)
-	}
-	woken, going := r.clock.SleepUntilOr(pass.EndMs, r.inbox.wake)
-	if !woken {
-		return going
-	}
-	pass.Cut(r.nowMs())
-	r.endMs = pass.EndMs
-	return r.clock.SleepUntil(pass.EndMs)
-}
-
-// takeCommands hands requests to the engine, and says when the next pass starts.
-func (r *rank) takeCommands() (startMs float64) {
-	r.inbox.mu.Lock()
-	commands := r.inbox.commands
-	r.inbox.commands = nil
-	r.inbox.mu.Unlock()
-	startMs = r.clock.PassStartMs(r.busy, r.endMs)
-	for i := range commands {
-		switch n := &commands[i]; {
-		case n.cancel:
-			r.drop(n.request)
-			continue
-		case n.action != handoff.None:
-			r.handOff(n)
-		default:
-			e := r.enter(n.request)
-			e.SentMs = n.atMs
-			r.recordJoin(e, n.atMs)
-			r.engine.Add(e)
-		}
-		startMs = max(startMs, commands[i].atMs)
-	}
-	if len(commands) > 0 {
-		r.tellLoad()
-	}
-	return startMs
-}
-
-func (r *rank) tellLoad() {
-	load := Load{Preemptions: r.preemptions, Tokens: r.tokens}
-	load.Waiting, load.Running, load.UsedBlocks = r.engine.Load()
-	if r.prompted > 0 {
-		load.CacheHitRate = float64(r.reused) / float64(r.prompted)
-	}
-	for _, o := range r.observers {
-		o.LoadChanged(load)
-	}
-}
-
-// enter gives a request its id and the ids of its blocks.
-func (r *rank) enter(q *request) engine.Request {
-	r.lastID = engine.NextID(r.lastID, r.requests)
-	q.state.ID, q.state.Outputs = r.lastID, len(q.output.tokens)
-	r.requests[q.state.ID] = q
-	e := engine.Request{ID: q.state.ID, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
-	if r.traits.CachesPrefixes {
-		tokens := q.prompt
-		if r.source == nil { // the token of a prefill worker is not part of any answer
-			tokens = append(q.prompt[:len(q.prompt):len(q.prompt)], q.output.tokens...)
-		}
-		q.blocks = r.names.Hold(tokens, q.salt)
-		e.Prompt, e.NamedBlocks = q.blocks, len(q.blocks.Segments)
-	}
-	r.prompted += len(q.prompt)
-	q.prompt = nil
-	return e
-}
-
-// drop takes a request out of the engine, which frees its blocks at once.
-func (r *rank) drop(q *request) {
-	switch {
-	case q.over:
-	case r.source != nil:
-		r.forget(q, r.source.CancelSource)
-	case r.destination != nil:
-		r.destination.CancelDestination(q.state.ID)
-		r.recordLeave(q)
-		r.end(q)
-		r.tryReserve()
-	default:
-		r.engine.Cancel(q.state.ID)
-		r.recordLeave(q)
-		r.end(q)
-	}
-}
-
-// end forgets a request that the engine does not own any more. Events of its last pass may still name its blocks.
-func (r *rank) end(q *request) {
-	q.over = true
-	r.actionDone(q)
-	delete(r.requests, q.state.ID)
-	r.leaving = append(r.leaving, q)
-	r.emitting.Drop(q)
+	k.names.Group(blocks.Groups{Beside: groups.Beside, Run: groups.Run})
+	return k
 }
 
 // publish reports cache events to the observers, and releases the names of the blocks of requests that have ended.
-func (r *rank) publish(events []kvcache.Event) {
-	changes := r.names.Resolve(events)
-	for _, o := range r.observers {
+func (k *rank) publish(events []kvcache.Event) {
+	changes := k.names.Resolve(events)
+	for _, o := range k.observers {
 		if len(changes) > 0 {
 			o.CacheChanged(changes)
 		}
 	}
-	for _, q := range r.leaving {
-		r.names.Release(q.blocks)
+	for _, q := range k.leaving {
+		k.names.Release(q.blocks)
 	}
-	clear(r.leaving)
-	r.leaving = r.leaving[:0]
+	clear(k.leaving)
+	k.leaving = k.leaving[:0]
 }
 
-// unblock handles an engine that has requests and can run no pass. While hand-offs are going to free blocks it waits
-// for them: they do not depend on passes of this engine, and have a deadline. It reports false if the rank is to stop.
-func (r *rank) unblock() bool {
-	if r.awaiting == 0 {
-		r.revive()
-		return true
+// place says on which rank a request is, in e, too. If no router has chosen one of several, the engine does.
+func (r *runner) place(q *request, e *engine.Request) *rank {
+	chosen := 0
+	if r.lockstep != nil {
+		if chosen = q.onRank - 1; chosen < 0 {
+			chosen = r.lockstep.ChooseRank(e.SentMs)
+		}
+		e.OnRank = chosen + 1
 	}
-	r.busy = false
-	return r.clock.Await(r.inbox.wake)
+	q.rank.Store(r.ranks[chosen])
+	return r.ranks[chosen]
 }
 
-// revive makes an engine able to run passes again. If nothing else helps, the oldest request fails.
-func (r *rank) revive() {
-	if r.engine.Requests() == 0 || r.tryReserve() || r.engine.Unblock() {
+// part returns what a rank did in the last pass.
+func (r *runner) part(rank int, pass *engine.Pass) *engine.Pass {
+	if r.lockstep == nil {
+		return pass
+	}
+	return r.lockstep.RankPass(rank)
+}
+
+// publish reports the cache events of the last pass.
+func (r *runner) publish(pass *engine.Pass) {
+	for i, k := range r.ranks {
+		k.publish(r.part(i, pass).KVEvents)
+	}
+}
+
+// tellPass reports the pass that has ended. For a rank that had nothing to do there was none.
+func (r *runner) tellPass(pass *engine.Pass) {
+	ms := pass.EndMs - pass.StartMs
+	if r.lockstep == nil {
+		r.ranks[0].tellPass(r.engine.Work(), ms)
 		return
 	}
-	oldest := r.engine.States()[0]
-	if q, known := r.requests[oldest.ID]; known {
-		r.log.Warn("a request cannot be served", "state", oldest.State, "prompt_tokens", oldest.PromptTokens,
-			"output_tokens", oldest.OutputTokens)
-		r.drop(q)
-		q.fail(failure{reason: "the KV pool cannot hold this request beside the others"})
+	for i, k := range r.ranks {
+		if p := r.lockstep.RankPass(i); p.Scheduled > 0 || p.Preempted > 0 || len(p.Rejected) > 0 {
+			k.tellPass(r.lockstep.RankWork(i), ms)
+		}
 	}
 }
 
-// abandon fails all requests that are left, and all that are submitted later.
-func (r *rank) abandon(reason string) {
-	r.inbox.mu.Lock()
-	commands := r.inbox.commands
-	r.inbox.commands, r.inbox.closed = nil, true
-	r.inbox.mu.Unlock()
-	for i := range commands {
-		commands[i].refuse(reason)
+func (k *rank) tellPass(work engine.Work, ms float64) {
+	for _, o := range k.observers {
+		o.PassEnded(work, ms)
 	}
-	for _, q := range r.requests {
-		q.fail(failure{reason, true})
+}
+
+// tellLoad reports the loads of all ranks.
+func (r *runner) tellLoad() {
+	for i, k := range r.ranks {
+		load := Load{Preemptions: k.preemptions, Tokens: k.tokens}
+		if r.lockstep != nil {
+			load.Waiting, load.Running, load.UsedBlocks = r.lockstep.RankLoad(i)
+		} else {
+			load.Waiting, load.Running, load.UsedBlocks = r.engine.Load()
+		}
+		if k.prompted > 0 {
+			load.CacheHitRate = float64(k.reused) / float64(k.prompted)
+		}
+		for _, o := range k.observers {
+			o.LoadChanged(load)
+		}
 	}
 }

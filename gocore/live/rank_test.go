@@ -17,6 +17,7 @@ import (
 type recorder struct {
 	stored, removed int
 	passes          int
+	ms              []float64 // how long they took
 	load            Load
 }
 
@@ -29,16 +30,18 @@ func (o *recorder) CacheChanged(changes []blocks.Change) {
 		}
 	}
 }
-func (o *recorder) PassEnded(engine.Work, float64) { o.passes++ }
-func (o *recorder) LoadChanged(l Load)             { o.load = l }
+func (o *recorder) PassEnded(_ engine.Work, ms float64) {
+	o.passes, o.ms = o.passes+1, append(o.ms, ms)
+}
+func (o *recorder) LoadChanged(l Load) { o.load = l }
 
-func startRank(t *testing.T, change func(*engineargs.Args)) (*rank, *recorder) {
+func startRank(t *testing.T, change func(*engineargs.Args)) (*runner, *recorder) {
 	t.Helper()
 	args := engineargs.Default()
 	args.BlockSize, args.NumGPUBlocks = 4, 100
 	change(&args)
 	o := &recorder{}
-	r := newRank(&args, engine.Setup{}, slog.New(slog.DiscardHandler))
+	r := newRunner(&args, engine.Setup{}, slog.New(slog.DiscardHandler))
 	r.start([]Observer{o})
 	return r, o
 }
@@ -83,6 +86,10 @@ var engines = map[string]func(*engineargs.Args){
 		a.EngineType, a.Scheduler, a.SGLang.Overlap = engineargs.SGLang, engineargs.SGLangOwn, true
 	},
 	"vllm without prefix caching": func(a *engineargs.Args) { a.PrefixCaching = false },
+	"ranks of vllm": func(a *engineargs.Args) {
+		a.Scheduler, a.VLLM.Release, a.VLLM.PrefillInterval = engineargs.VLLMOwn, engineargs.VLLM033, 1
+		a.Ranks, a.Live.Ranks = 2, 2
+	},
 }
 
 // TestRank: requests on a pool that is too small for all of them get exactly their tokens, and the names of blocks do
@@ -113,8 +120,10 @@ func TestRank(t *testing.T) {
 		if r.args.PrefixCaching && (o.stored == 0 || o.removed == 0) {
 			t.Errorf("%s: got %+v", name, o)
 		}
-		if r.names.Len() > r.args.NumGPUBlocks {
-			t.Errorf("%s: %d blocks are named, %d cached at most", name, r.names.Len(), r.args.NumGPUBlocks)
+		for _, k := range r.ranks {
+			if k.names.Len() > r.args.NumGPUBlocks {
+				t.Errorf("%s: %d blocks are named, %d cached at most", name, k.names.Len(), r.args.NumGPUBlocks)
+			}
 		}
 		if len(r.requests) != 0 || r.emitting.Len() != 0 {
 			t.Errorf("%s: left are %d requests, %d emitting", name, len(r.requests), r.emitting.Len())
@@ -149,7 +158,7 @@ func TestNoTokenBeforeItsTime(t *testing.T) {
 
 func engineDuration(t *testing.T, args *engineargs.Args, prompt, output int) float64 {
 	t.Helper()
-	e := newRank(args, engine.Setup{}, nil).engine
+	e := newRunner(args, engine.Setup{}, nil).engine
 	e.Add(engine.Request{ID: 1, Prompt: kvcache.Prompt{Segments: []uint32{1}, PerSegment: prompt}, PromptTokens: prompt,
 		OutputTokens: output})
 	now := 0.0
@@ -216,7 +225,7 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-func serve(t *testing.T, r *rank, q *request) (int, string) {
+func serve(t *testing.T, r *runner, q *request) (int, string) {
 	r.submit(q)
 	return finish(t, q)
 }

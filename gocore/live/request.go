@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/protocol/bootstrap"
 )
 
-// request is one request of a rank. The goroutine that answers it reads what the engine goroutine releases.
+// request is one request of an engine. The goroutine that answers it reads what the engine goroutine releases.
 type request struct {
 	prompt       []uint32 // nil once it has been named
 	salt         string   // of its cache, "" for none
@@ -19,6 +19,8 @@ type request struct {
 	released atomic.Int32 // tokens that may be sent
 	// tokens of the prompt that the engine has found in its cache; known when released is not 0
 	cached  atomic.Int32
+	onRank  int                     // the data-parallel rank that its router has chosen, from 1; 0 for none
+	rank    atomic.Pointer[rank]    // known when released is not 0
 	dueMs   atomic.Uint64           // bits of the simulated time of the last of them
 	failure atomic.Pointer[failure] // why the request has ended without all of them
 	wake    chan struct{}           // released or failure has changed; has room for one
@@ -29,7 +31,7 @@ type request struct {
 	admitted     bool
 	over         bool
 	held         bool                 // its KV stays after the last token, for the transfer
-	awaitsAction bool                 // counted in rank.awaiting
+	awaitsAction bool                 // counted in runner.awaiting
 	tell         func(bootstrap.Fact) // its hand-off, nil if there is none
 }
 

@@ -9,25 +9,25 @@ import (
 	"dynosim/gocore/journal"
 )
 
-// timeline is the journals of all ranks of a process, nil if none is wanted. Each belongs to the goroutine of its
+// timeline is the journals of all engines of a process, nil if none is wanted. Each belongs to the goroutine of its
 // engine until that has ended.
 type timeline struct {
 	journal *journal.Journal
-	parts   []*journal.Journal // by number of the rank in the process
+	parts   []*journal.Journal // by number of the engine in the process
 	started time.Time
 }
 
-// timelineBytes is how much is kept, for all ranks together.
+// timelineBytes is how much is kept, for all engines together.
 const timelineBytes = 64 << 20
 
 func newTimeline(c *Config) *timeline {
-	ranks := c.Args.Live.Ranks
-	t := &timeline{started: time.Now(), parts: make([]*journal.Journal, c.Workers*ranks)}
+	engines := c.Args.Engines()
+	t := &timeline{started: time.Now(), parts: make([]*journal.Journal, c.Workers*engines)}
 	cfg := journal.Config{
-		Timeline: true, Live: true, Ranks: ranks, MostBytes: timelineBytes / (c.Workers * ranks),
+		Timeline: true, Live: true, Ranks: engines, MostBytes: timelineBytes / (c.Workers * engines),
 		Name: func(id engine.RequestID) string { return strconv.Itoa(int(id)) },
 	}
-	cfg.Blocks[c.Args.Role] = c.Args.NumGPUBlocks
+	cfg.Blocks[c.Args.Role] = c.Args.NumGPUBlocks * max(1, c.Args.Ranks)
 	cfg.Grouped, cfg.OtherBlocks[c.Args.Role] = c.Args.LayerGroups().Beside > 0, c.Args.SGLang.Window.Blocks
 	t.journal = journal.New(cfg)
 	for i := range t.parts {
@@ -36,8 +36,8 @@ func newTimeline(c *Config) *timeline {
 	return t
 }
 
-// follow gives a rank that does not run yet its journal.
-func (t *timeline) follow(r *rank, number int) {
+// follow gives a runner that does not run yet its journal.
+func (t *timeline) follow(r *runner, number int) {
 	if t != nil {
 		r.journal = t.parts[number]
 		r.sinceMs = float64(time.Since(t.started))/1e6 - r.nowMs()
@@ -54,7 +54,7 @@ func (p *Process) WriteTimeline(out io.Writer) (cut bool, err error) {
 }
 
 // recordJoin tells the journal of a request that joins the engine.
-func (r *rank) recordJoin(req engine.Request, atMs float64) {
+func (r *runner) recordJoin(req engine.Request, atMs float64) {
 	if r.journal != nil {
 		ms := max(r.sinceMs+atMs, 0)
 		r.journal.Arrived(req, ms)
@@ -63,14 +63,14 @@ func (r *rank) recordJoin(req engine.Request, atMs float64) {
 }
 
 // recordLeave tells the journal of a request that leaves the engine otherwise than by a pass.
-func (r *rank) recordLeave(q *request) {
+func (r *runner) recordLeave(q *request) {
 	if r.journal != nil {
 		r.journal.Left(r.args.Role, q.state.ID, r.sinceMs+max(r.nowMs(), r.endMs))
 	}
 }
 
 // recordPass tells the journal of a pass that starts.
-func (r *rank) recordPass(pass *engine.Pass) {
+func (r *runner) recordPass(pass *engine.Pass) {
 	if r.journal == nil {
 		return
 	}

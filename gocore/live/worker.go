@@ -21,7 +21,7 @@ import (
 	"dynosim/gocore/protocol/discovery"
 )
 
-// Worker is one simulated worker: an identity in discovery, and an engine for each of its ranks.
+// Worker is one simulated worker: an identity in discovery, and an engine for each of its ranks, or for all of them.
 type Worker struct {
 	process *Process
 	index   int
@@ -32,7 +32,7 @@ type Worker struct {
 
 	generator *generator
 	handoffs  *handoffs
-	ranks     []*rank
+	runners   []*runner
 	observers [][]Observer // of each rank, besides the publisher
 	publisher *publish.Worker
 	paths     []string // registered
@@ -54,24 +54,45 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 	w.log = c.Log.With("worker", index, "instance", discovery.Hex(w.id))
 	w.generator = &generator{args: &w.args, outputs: &p.outputs, tokens: p.tokens, seed: c.Seed + uint64(index),
 		log: w.log}
-	for i := range w.args.Live.Ranks {
-		r := newRank(&w.args, c.setup(index, i), w.log.With("dp_rank", i))
-		p.timeline.follow(r, index*w.args.Live.Ranks+i)
+	engines := w.args.Engines()
+	for i := range engines {
+		log := w.log
+		if engines == w.args.Live.Ranks {
+			log = log.With("dp_rank", i)
+		}
+		r := newRunner(&w.args, c.setup(index, i), log)
+		p.timeline.follow(r, index*engines+i)
 		r.onFailure = func(reason string) { go guard.Func(func() { p.abandon(w, reason) })() }
-		if w.publisherConfig().NativePort != 0 {
-			r.names.KeepTokens()
-		}
-		load, requests := p.metrics.Rank(c.ModelName, discovery.Hex(w.id), i, &w.args)
-		w.ranks = append(w.ranks, r)
-		events := p.events.rank(c.Endpoint, discovery.Hex(w.id), w.publisherConfig().NativePort != 0)
-		w.observers = append(w.observers, []Observer{loadObserver{load}, events})
-		if w.args.Role == engine.Prefill {
-			requests = nil // its requests end with their first token
-		}
-		w.generator.metrics = append(w.generator.metrics, requests)
+		w.runners = append(w.runners, r)
 	}
-	w.generator.ranks = w.ranks
+	for i, k := range w.ranks() {
+		w.watch(k, i)
+	}
+	w.generator.runners = w.runners
 	return w
+}
+
+// ranks returns the data-parallel ranks of all engines.
+func (w *Worker) ranks() (all []*rank) {
+	for _, r := range w.runners {
+		all = append(all, r.ranks...)
+	}
+	return all
+}
+
+// watch gives a rank that does not run yet its metrics.
+func (w *Worker) watch(k *rank, dpRank int) {
+	p, c := w.process, &w.process.config
+	native := w.publisherConfig().NativePort != 0
+	if native {
+		k.names.KeepTokens()
+	}
+	load, requests := p.metrics.Rank(c.ModelName, discovery.Hex(w.id), dpRank, &w.args)
+	events := p.events.rank(c.Endpoint, discovery.Hex(w.id), native)
+	w.observers = append(w.observers, []Observer{loadObserver{load}, events})
+	if w.args.Role != engine.Prefill { // its requests end with their first token
+		k.metrics = requests
+	}
 }
 
 // announce registers the worker in discovery: from now on frontends send it requests. They wait until the engines run.
@@ -142,14 +163,18 @@ func (w *Worker) start() error {
 		return err
 	}
 	w.publisher = publisher
-	for i, r := range w.ranks {
-		r.start(append([]Observer{&announcer{publisher, i}}, w.observers[i]...))
+	for i := range w.observers {
+		w.observers[i] = append([]Observer{&announcer{publisher, i}}, w.observers[i]...)
+	}
+	each := w.args.Live.Ranks / len(w.runners)
+	for i, r := range w.runners {
+		r.start(w.observers[i*each : (i+1)*each]...)
 	}
 	if err := w.announceEvents(); err != nil {
 		return err
 	}
 	w.serving.Store(true)
-	w.log.Info("serving", "dp_size", len(w.ranks))
+	w.log.Info("serving", "dp_size", len(w.observers))
 	return nil
 }
 
@@ -159,7 +184,7 @@ const unheardPatience = time.Minute
 func (w *Worker) publisherConfig() publish.Config {
 	c := &w.process.config
 	config := publish.Config{
-		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.hasKVEvents(), BlockSize: w.args.BlockSize, Host: c.EventHost,
+		WorkerID: w.id, Ranks: w.args.Live.Ranks, KVEvents: w.hasKVEvents(), BlockSize: w.args.BlockSize, Host: c.EventHost,
 		Endpoint: c.Endpoint, Stream: w.process.stream, KVEventLag: c.KVEventLag, Patience: unheardPatience, Log: w.log,
 	}
 	if c.Events == EventsOverNATS {
@@ -192,7 +217,7 @@ func (w *Worker) announceEvents() error {
 	if !w.hasKVEvents() {
 		return nil
 	}
-	for i := range w.ranks {
+	for i := range w.observers {
 		if err := w.announceRank(i); err != nil {
 			return err
 		}
@@ -249,9 +274,9 @@ func (w *Worker) leave() error {
 // close ends the engines. withdraw must have been called.
 func (w *Worker) close() {
 	w.handoffs.close()
-	for _, r := range w.ranks {
+	for _, r := range w.runners {
 		if w.publisher == nil { // the engines have never run
-			r.start(nil)
+			r.start()
 		}
 		r.close()
 	}
@@ -265,7 +290,7 @@ func (w *Worker) healthy() bool { return w.serving.Load() && !w.failed() }
 
 // failed reports whether an engine has stopped for good.
 func (w *Worker) failed() bool {
-	return slices.ContainsFunc(w.ranks, func(r *rank) bool { return r.failed.Load() })
+	return slices.ContainsFunc(w.runners, func(r *runner) bool { return r.failed.Load() })
 }
 
 // announcer publishes what one rank does; it implements [Observer].

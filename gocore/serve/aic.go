@@ -8,6 +8,7 @@ import (
 	"dynosim/gocore/calibration"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/guard"
+	"dynosim/gocore/live"
 	"dynosim/gocore/strictjson"
 )
 
@@ -57,7 +58,7 @@ func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 	}
 	in.warnings = append(in.warnings, starting.Warnings()...)
 	in.predictor = fmt.Sprintf("%s; %d KV blocks for each rank", opened.Name(in.args.AICGrid), in.args.NumGPUBlocks)
-	in.predict = opened.Through(ask).Predictions(in.args.AICGrid)
+	in.predict = live.Predictor{Ask: opened.Through(ask).Predictions(in.args.AICGrid), Experts: opened.Experts}
 	return nil
 }
 

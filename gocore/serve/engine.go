@@ -54,10 +54,6 @@ func engineArguments(o *strictjson.Object) (args engineargs.Args, warnings []str
 		warnings = append(warnings, "durable_kv_events is deprecated: KV events go to a stream of NATS JetStream, "+
 			"and only routers that read it hear of them")
 	}
-	if args.Scheduler != engineargs.Dynamo && args.Live.Ranks > 1 {
-		warnings = append(warnings, fmt.Sprintf("dp_size: each of the %d ranks of a live worker is an engine of its own, "+
-			"which does not wait for the others; replays and --standalone have ranks in lockstep", args.Live.Ranks))
-	}
 	return args, append(append(warnings, more...), vainOptions(o, args.Role)...), nil
 }
 

@@ -22,10 +22,9 @@ type inputs struct {
 	recorded  map[string][]uint32 // answers to repeat
 	args      engineargs.Args     // with what the AIC SDK and the model say
 	timing    timing.Model        // nil for the polynomial
-	// predict asks the AIC SDK about durations instead, nil if timing is to be used; predictor is its name.
-	predict   func([]timing.Question) ([]timing.Answer, error)
-	predictor string
-	warnings  []string // of predictions and of the model
+	predict   live.Predictor      // instead, by the AIC SDK
+	predictor string              // its name
+	warnings  []string            // of predictions and of the model
 }
 
 // load finds the addresses of this machine, reads files, and asks the AIC SDK what is needed before workers start.

@@ -374,10 +374,7 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	if len(m.pools) == 0 {
 		m.warnings = append(m.warnings, warnings...)
 	}
-	if args.Ranks <= 1 { // ranks that do not run in lockstep are engines of their own
-		workers *= args.Live.Ranks
-	}
-	m.pools = append(m.pools, deploy.Pool{Args: args, Workers: workers})
+	m.pools = append(m.pools, deploy.Pool{Args: args, Workers: workers * args.Engines()})
 	return nil
 }
 

@@ -51,21 +51,26 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRanksOfLiveWorkers: own rules say that ranks of live workers do not wait for each other.
+// TestRanksOfLiveWorkers: by an engine's own rules they share an engine, and what replays refuse of them is refused.
 func TestRanksOfLiveWorkers(t *testing.T) {
-	for arguments, warns := range map[string]bool{
-		`{\"scheduler\": \"vllm\", \"dp_size\": 4}`:                                true,
-		`{\"engine_type\": \"sglang\", \"scheduler\": \"sglang\", \"dp_size\": 2}`: true,
-		`{\"scheduler\": \"vllm\"}`:                                                false,
-		`{\"dp_size\": 4}`:                                                         false,
+	for arguments, engines := range map[string]int{
+		`{\"scheduler\": \"vllm\", \"dp_size\": 4}`:                                1,
+		`{\"engine_type\": \"sglang\", \"scheduler\": \"sglang\", \"dp_size\": 2}`: 1,
+		`{\"scheduler\": \"vllm\"}`:                                                1,
+		`{\"dp_size\": 4}`:                                                         4,
 	} {
 		s, err := Parse(`{"model_path": "m", "discovery_backend": "mem", "extra_engine_args": "` + arguments + `"}`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(strings.Join(s.warnings, "\n"), "does not wait for the others"); got != warns {
-			t.Errorf("%s: warns %t, want %t: %q", arguments, got, warns, s.warnings)
+		if got := s.args.Engines(); got != engines || len(s.warnings) > 0 {
+			t.Errorf("%s: got %d engines, want %d: %q", arguments, got, engines, s.warnings)
 		}
+	}
+	refused := `{\"engine_type\": \"sglang\", \"scheduler\": \"sglang\", \"dp_size\": 2, \"num_host_blocks\": 10}`
+	_, err := Parse(`{"model_path": "m", "discovery_backend": "mem", "extra_engine_args": "` + refused + `"}`)
+	if err == nil || !strings.Contains(err.Error(), "dp_size: got 2, want 1 with host_cache") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -103,7 +103,7 @@ var options = []option{
 	arg("decode_speedup_ratio", "decode_speedup_ratio").
 		help(engineGroup, "divides decode durations once more (default: 1)"),
 	arg("data_parallel_size", "dp_size").taking(strictjson.Integer{Min: 1, Max: 1024}).
-		help(engineGroup, "ranks of each worker, an engine each (default: 1)"),
+		help(engineGroup, "data-parallel ranks of each worker (default: 1)"),
 	arg("planner_profile_data", "planner_profile_data").
 		help(engineGroup, "measured durations: an NPZ file or a folder").told("none"),
 	arg("sglang_schedule_policy", "sglang.schedule_policy").

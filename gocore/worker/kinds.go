@@ -99,6 +99,9 @@ func New(args engineargs.Args, setup engine.Setup) Worker {
 		setup.Role == engine.Prefill && Traits(args).Handoff != engine.Coordinated {
 		return Worker{Engine: made}
 	}
+	if ranks, several := made.(engine.Ranked); several {
+		return Worker{Engine: intake.NewRanked(ranks, delay, args.BlockSize)}
+	}
 	return Worker{Engine: intake.New(made, delay, args.BlockSize)}
 }
 

@@ -21,14 +21,14 @@ import (
 // them by default.
 type Group struct {
 	ranks []*Scheduler
-	sent  int // requests so far
+	sent  int // requests so far that went in turn
 
 	inFlight bool // with overlap scheduling: the next round has been composed
 	lost     engine.Lockstep
 	batches  []*batch // of the round that runs
 	out      engine.Pass
 	parts    *engine.Parts
-	holders  lockstep.Holders // nil unless observed
+	holders  lockstep.Holders // nil unless observed as one worker
 	events   lockstep.Events
 	coast    groupCoast
 }
@@ -43,7 +43,7 @@ func NewGroup(args engineargs.Args, setup engine.Setup) *Group {
 	args.SGLang.Conservativeness *= conservativenessOfRanks
 	names := &kvcache.Namer{}
 	for i := range g.ranks {
-		g.ranks[i] = New(args, setup)
+		g.ranks[i] = New(args, setup.OfRank(i))
 		g.ranks[i].namer = names
 	}
 	g.batches = make([]*batch, len(g.ranks))
@@ -51,14 +51,23 @@ func NewGroup(args engineargs.Args, setup engine.Setup) *Group {
 }
 
 var (
-	_ engine.CoastReporter    = (*Group)(nil)
-	_ engine.LockstepReporter = (*Group)(nil)
+	_ engine.CoastReporter = (*Group)(nil)
+	_ engine.Ranked        = (*Group)(nil)
 )
 
 // Add implements [engine.Engine].
 func (g *Group) Add(req engine.Request) {
-	g.ranks[g.sent%len(g.ranks)].Add(req)
+	to := req.OnRank - 1
+	if to < 0 {
+		to = g.ChooseRank(req.SentMs)
+	}
+	g.ranks[to].Add(req)
+}
+
+// ChooseRank implements [engine.Ranked].
+func (g *Group) ChooseRank(float64) int {
 	g.sent++
+	return (g.sent - 1) % len(g.ranks)
 }
 
 // RunPass implements [engine.Engine]. With overlap scheduling all ranks compose the round after this one now, those
@@ -84,7 +93,8 @@ func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		}
 	}
 	g.merge()
-	return &g.out, !g.out.Idle() || g.Requests() == 0
+	changed := slices.ContainsFunc(g.ranks, func(s *Scheduler) bool { return len(s.out.KVEvents) > 0 })
+	return &g.out, changed || !g.out.Idle() || g.Requests() == 0
 }
 
 // runs reports whether a batch has anything to compute.
@@ -162,7 +172,10 @@ func (g *Group) merge() {
 		}
 		lockstep.Merge(&g.out, i, &s.out)
 		if s.observed {
-			g.events.Add(g.holders, s.pool.TakeEvents())
+			s.out.KVEvents = s.pool.TakeEvents()
+		}
+		if g.holders != nil {
+			g.events.Add(g.holders, s.out.KVEvents)
 		}
 	}
 	g.out.KVEvents, g.out.KVEventsAtMs = g.events.Take(g.out.KVEvents), g.out.EndMs
@@ -210,6 +223,11 @@ func (g *Group) States() []engine.RequestState {
 // Observe implements [engine.Engine].
 func (g *Group) Observe() {
 	g.holders = lockstep.NewHolders()
+	g.ObserveRanks()
+}
+
+// ObserveRanks implements [engine.Ranked].
+func (g *Group) ObserveRanks() {
 	for _, s := range g.ranks {
 		s.Observe()
 	}
@@ -241,3 +259,12 @@ func (g *Group) Load() (waiting, running, activeBlocks int) {
 	}
 	return waiting, running, activeBlocks
 }
+
+// RankLoad implements [engine.Ranked].
+func (g *Group) RankLoad(rank int) (waiting, running, activeBlocks int) { return g.ranks[rank].Load() }
+
+// RankWork implements [engine.Ranked].
+func (g *Group) RankWork(rank int) engine.Work { return g.ranks[rank].Work() }
+
+// RankPass implements [engine.Ranked].
+func (g *Group) RankPass(rank int) *engine.Pass { return &g.ranks[rank].out }

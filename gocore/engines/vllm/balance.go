@@ -68,7 +68,6 @@ func (b *balancer) choose(nowMs float64) int {
 	}
 	b.start = (b.start + 1) % n
 	b.known[best].waiting++
-	b.open[best]++
 	return best
 }
 

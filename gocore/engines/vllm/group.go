@@ -26,7 +26,7 @@ type Group struct {
 	args    engineargs.Args
 	ranks   []rank
 	balance *balancer // nil if requests go to the ranks in turn
-	sent    int       // requests so far
+	sent    int       // requests so far that went in turn
 
 	number    passNumber // of the next pass, or of the one in flight
 	inFlight  bool       // asynchronous: the next pass has been composed
@@ -37,7 +37,7 @@ type Group struct {
 
 	out     engine.Pass
 	parts   *engine.Parts
-	holders lockstep.Holders // nil unless observed
+	holders lockstep.Holders // nil unless observed as one worker
 	coasts  []coast          // scratch
 	coasted lockstep.Rounds  // of the last Coast
 	events  lockstep.Events
@@ -67,7 +67,7 @@ func NewGroup(args engineargs.Args, setup engine.Setup) *Group {
 	g := &Group{args: args, delivered: true, parts: engine.NewParts(setup.Explain), ranks: make([]rank, args.Ranks)}
 	names := &kvcache.Namer{}
 	for i := range g.ranks {
-		s := New(args, setup)
+		s := New(args, setup.OfRank(i))
 		s.namer = names
 		s.interval.inWaves = true
 		g.ranks[i] = rank{Scheduler: s}
@@ -78,17 +78,33 @@ func NewGroup(args engineargs.Args, setup engine.Setup) *Group {
 	return g
 }
 
-var _ engine.CoastReporter = (*Group)(nil)
+var (
+	_ engine.CoastReporter = (*Group)(nil)
+	_ engine.Ranked        = (*Group)(nil)
+)
 
-// Add implements [engine.Engine]. The rank is chosen by what the front end knew when the request reached the worker.
+// Add implements [engine.Engine].
 func (g *Group) Add(req engine.Request) {
+	to := req.OnRank - 1
+	if to < 0 {
+		to = g.ChooseRank(req.SentMs)
+	}
 	g.deliver(req.SentMs)
-	to := g.sent % len(g.ranks)
-	g.sent++
 	if g.balance != nil {
-		to = g.balance.choose(req.SentMs)
+		g.balance.open[to]++
 	}
 	g.ranks[to].inbox = append(g.ranks[to].inbox, req)
+}
+
+// ChooseRank implements [engine.Ranked]. The rank is chosen by what the front end knew when the request reached the
+// worker.
+func (g *Group) ChooseRank(nowMs float64) int {
+	g.deliver(nowMs)
+	if g.balance != nil {
+		return g.balance.choose(nowMs)
+	}
+	g.sent++
+	return (g.sent - 1) % len(g.ranks)
 }
 
 // RunPass implements [engine.Engine].
@@ -222,7 +238,9 @@ func (g *Group) merge() {
 			g.out.EndMs, slowest = endMs, i
 		}
 		lockstep.Merge(&g.out, i, p)
-		g.events.Add(g.holders, p.KVEvents)
+		if g.holders != nil {
+			g.events.Add(g.holders, p.KVEvents)
+		}
 	}
 	g.out.KVEventsAtMs = g.out.StartMs
 	g.out.KVEvents = g.events.Take(g.out.KVEvents)
@@ -403,6 +421,11 @@ func (g *Group) States() []engine.RequestState {
 // Observe implements [engine.Engine].
 func (g *Group) Observe() {
 	g.holders = lockstep.NewHolders()
+	g.ObserveRanks()
+}
+
+// ObserveRanks implements [engine.Ranked].
+func (g *Group) ObserveRanks() {
 	for i := range g.ranks {
 		g.ranks[i].Observe()
 	}
@@ -447,11 +470,24 @@ func (g *Group) CoastHostMs() float64 {
 // Load implements [engine.Reporter]: the sum of all ranks.
 func (g *Group) Load() (waiting, running, activeBlocks int) {
 	for i := range g.ranks {
-		w, r, b := g.ranks[i].Load()
-		waiting, running, activeBlocks = waiting+w+len(g.ranks[i].inbox), running+r, activeBlocks+b
+		w, r, b := g.RankLoad(i)
+		waiting, running, activeBlocks = waiting+w, running+r, activeBlocks+b
 	}
 	return waiting, running, activeBlocks
 }
+
+// RankLoad implements [engine.Ranked].
+func (g *Group) RankLoad(rank int) (waiting, running, activeBlocks int) {
+	r := &g.ranks[rank]
+	waiting, running, activeBlocks = r.Load()
+	return waiting + len(r.inbox), running, activeBlocks
+}
+
+// RankWork implements [engine.Ranked].
+func (g *Group) RankWork(rank int) engine.Work { return g.ranks[rank].Work() }
+
+// RankPass implements [engine.Ranked].
+func (g *Group) RankPass(rank int) *engine.Pass { return &g.ranks[rank].out }
 
 // composeIn composes the pass of this number in its wave.
 func (r *rank) composeIn(number int) *batch {

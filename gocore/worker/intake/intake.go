@@ -196,6 +196,14 @@ func (e *Engine) Work() engine.Work {
 	return work
 }
 
+// Groups implements [engine.GroupReporter].
+func (e *Engine) Groups() (engine.GroupUse, bool) {
+	if reporter, has := e.inner.(engine.GroupReporter); has {
+		return reporter.Groups()
+	}
+	return engine.GroupUse{}, false
+}
+
 // Load implements [engine.Reporter]. Requests on their way do not wait in the engine yet.
 func (e *Engine) Load() (waiting, running, activeBlocks int) {
 	return e.inner.(engine.Reporter).Load()

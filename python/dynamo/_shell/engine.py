@@ -42,8 +42,8 @@ class MockEngineArgs(FieldSet):
             trtllm.
         speedup_ratio: Divides all durations.
         decode_speedup_ratio: Divides decode durations once more.
-        dp_size: Data-parallel ranks: with scheduler vllm or sglang, in replay and in the server, ranks that run their
-            passes together; otherwise, on live workers and in the server, an engine each.
+        dp_size: Data-parallel ranks: with scheduler vllm or sglang, ranks that run their passes together; otherwise, on
+            live workers and in the server, an engine each.
         startup_time: Seconds before a live worker serves, or one that a planner has started. Default: 0. Works with
             live workers, and runs with a planner.
         startup_time_cv: Lets startup_time vary for workers that a planner starts: standard deviation of lognormal
