@@ -62,7 +62,7 @@ class Served(NamedTuple):
 
 
 def policy(kind: str, target: int) -> dict[str, Any]:
-    """A policy that keeps so many requests running on each worker."""
+    """A policy that keeps a number of requests running on each worker."""
     return {"policy": kind, "metric": "num_requests_running", "target": target, "min": 1, "max": 16}
 
 

@@ -112,7 +112,7 @@ func (c *Call) wait() (string, error) {
 	}
 }
 
-// Ask is called by the work itself: it makes Start or Answer return a question, and waits for the answer. It fails with
+// Ask makes Start or Answer return a question, and waits for the answer; the work itself calls it. It fails with
 // [ErrCancelled] once the call is cancelled.
 func (c *Call) Ask(question string) (string, error) {
 	select {

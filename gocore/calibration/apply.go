@@ -56,7 +56,7 @@ func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words 
 	return args, e.words(k, set) + wordsOf(factors), nil
 }
 
-// words describe the use of an entry.
+// words returns a description of the use of an entry.
 func (e *Entry) words(k Key, set []string) string {
 	text := e.name()
 	if (e.Level == "gpu" || e.Level == "engine") && k.Model != "" {

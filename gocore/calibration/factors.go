@@ -71,7 +71,7 @@ func times(value float64, factors []*Factor, knob string) float64 {
 	return math.Round(value*unit) / unit
 }
 
-// wordsOf say which factors were applied, "" for none.
+// wordsOf returns which factors were applied, "" for none.
 func wordsOf(factors []*Factor) string {
 	var words []string
 	for _, f := range factors {

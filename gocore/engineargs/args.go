@@ -554,7 +554,7 @@ func (a *Args) TooLong(promptTokens int) string {
 		a.MaxModelLen)
 }
 
-// workerType may trust that the type and its old aliases do not contradict each other.
+// workerType returns the role. The type and its old aliases have been checked: they do not contradict each other.
 func workerType(o *strictjson.Object) engine.Role {
 	switch {
 	case o.Bool("is_prefill"):
@@ -680,7 +680,7 @@ func blockSize(o *strictjson.Object) int {
 	return engineTypes[t].BlockSize
 }
 
-// numGPUBlocks may trust that the two spellings agree when both are given.
+// numGPUBlocks returns the blocks of the KV pool. Two spellings that are given have been checked to agree.
 func numGPUBlocks(o *strictjson.Object) int {
 	if o.Given("num_gpu_blocks_override") {
 		return o.Int("num_gpu_blocks_override")

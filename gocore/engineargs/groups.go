@@ -64,7 +64,7 @@ const (
 	maxGroupBlock = 1 << 16
 )
 
-// groups may trust checkGroups.
+// groups returns the groups of layers, which checkGroups has checked.
 func groups(o *strictjson.Object) Groups {
 	if named(o).rules != VLLMOwn { // SGLang's window has a pool of its own
 		return Groups{}
@@ -155,7 +155,7 @@ func checkGroup(list []*strictjson.Object, i int) error {
 	return nil
 }
 
-// windowPool may trust checkWindowPool.
+// windowPool returns the pool of the window, which checkWindowPool has checked.
 func windowPool(o *strictjson.Object) WindowArgs {
 	list := o.Objects("kv_cache_groups")
 	if named(o).rules != SGLangOwn || len(list) < 2 {

@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// TestKeep: a file that differs is an error that says how to write it anew, and rewriting mends it.
+// TestKeep: a file that differs is an error that says how to write it anew, and that rewriting corrects it.
 func TestKeep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {

@@ -93,7 +93,7 @@ type Hooks struct {
 	StartUpFactor func(i int) float64
 }
 
-// SetFaults has things go wrong in a fleet. It has a planner, and a struct of hooks for each pool.
+// SetFaults sets what goes wrong in a fleet. It has a planner, and a struct of hooks for each pool.
 func (f *Fleet) SetFaults(faults Faults, hooks []*Hooks) {
 	f.faults = faults
 	for k, p := range f.pools {

@@ -104,7 +104,7 @@ func New(order Order) (Coordinator, Action) {
 
 // Handle takes a fact and returns the action that follows from it, or None.
 //
-// A fact that was told before changes nothing. After a cleanup has begun, only answers to cancels change anything, and
+// A fact that is known already changes nothing. After a cleanup has begun, only answers to cancels change anything, and
 // after Complete nothing does. A fact that answers an action which was not asked for is an OrderError; it changes
 // nothing, and the owner may go on, or tell Failed.
 func (c *Coordinator) Handle(f Fact) (Action, error) {

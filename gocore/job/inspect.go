@@ -11,7 +11,7 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// inspection has the options of a run that say how to read a trace, and the block size of the engine.
+// inspection returns the options of a run that say how to read a trace, and the block size of the engine.
 func inspection() strictjson.Schema {
 	fields := []strictjson.Field{{
 		Name: "block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: engineargs.Default().BlockSize,

@@ -77,7 +77,8 @@ func (m *Monitor) bound() budget {
 	return b
 }
 
-// pollRun may be called by several workers at the same time: the time shown is the latest, the requests are added up.
+// pollRun takes the progress of one of several runs, which may call it at the same time: it keeps the latest time, and
+// adds the requests up.
 func (m *Monitor) pollRun(nowMs float64, finished int) error {
 	for shown := m.simMs.Load(); nowMs > math.Float64frombits(shown); shown = m.simMs.Load() {
 		if m.simMs.CompareAndSwap(shown, math.Float64bits(nowMs)) {

@@ -185,7 +185,7 @@ const (
 // benchmarkContexts are the lengths of the sequences in decode passes.
 var benchmarkContexts = [...]int{500, 2000, 4000, 8000}
 
-// prefillQuestions ask about single prompts up to what a pass may compute, in steps of equal length.
+// prefillQuestions returns questions about single prompts up to what a pass may compute, in steps of equal length.
 func prefillQuestions(args engineargs.Args, steps int) []timing.Question {
 	longest := args.MaxNumBatchedTokens
 	if longest == math.MaxInt || longest == 0 {
@@ -198,7 +198,7 @@ func prefillQuestions(args engineargs.Args, steps int) []timing.Question {
 	return questions
 }
 
-// decodeQuestions ask about batches that fit into the KV pool.
+// decodeQuestions returns questions about batches that fit into the KV pool.
 func decodeQuestions(args engineargs.Args, steps int) []timing.Question {
 	most := args.MaxNumSeqs
 	if most == math.MaxInt || most == 0 {

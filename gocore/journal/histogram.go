@@ -48,7 +48,7 @@ func (h *histogram) merge(other *histogram) {
 	}
 }
 
-// percentiles of the values; NaN if there are none.
+// percentiles returns those of the values, NaN if there are none.
 func (h *histogram) percentiles(percents []float64) []float64 {
 	sorted := slices.Clone(h.bins)
 	slices.SortFunc(sorted, func(a, b bin) int { return cmp.Compare(a.key, b.key) })
@@ -65,7 +65,7 @@ func exactPercentiles(values, percents []float64) []float64 {
 	return percentiles(sorted, percents)
 }
 
-// percentiles of values in ascending bins: the nearest rank without interpolation, as in a report.
+// percentiles returns those of values in ascending bins: the nearest rank without interpolation, as in a report.
 func percentiles(sorted []bin, percents []float64) []float64 {
 	total := int64(0)
 	for _, b := range sorted {

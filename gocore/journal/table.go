@@ -39,8 +39,8 @@ var (
 	percentNames = []string{"p50", "p90", "p99"}
 )
 
-// FloatColumns, IntColumns and TextColumns are the names of columns, in the order in which they are shown: texts, whole
-// numbers, then the others, of which some kinds of runs have more.
+// FloatColumns, IntColumns and TextColumns return the names of columns, in the order in which they are shown: texts,
+// whole numbers, then the others, of which some kinds of runs have more.
 func FloatColumns(k Kind) []string {
 	names := []string{"start_ms"}
 	for _, f := range figures(k) {

@@ -27,7 +27,7 @@ type State struct {
 	ValueBytes int
 }
 
-// bytes of the part that one of the GPUs keeps.
+// bytes returns the size of the part that one of the GPUs keeps.
 func (s State) bytes(ranks int) int { return s.ConvValues*2/ranks + s.Values*s.ValueBytes/ranks }
 
 // gatedState returns that of a gated delta net.

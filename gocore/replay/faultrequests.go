@@ -336,7 +336,7 @@ func (f *faultRun) record(i int, seen *engine.Pass) {
 	f.collector.Pass(i, seen)
 }
 
-// divide divides the time of a pass whose end is seen, and of which began was told.
+// divide divides the time of a pass whose end is seen, and whose start was recorded.
 func (f *faultRun) divide(pool, i int, pass *engine.Pass) {
 	emits := pool == len(f.pools)-1
 	f.collector.AttemptPass(!emits, i, pass)

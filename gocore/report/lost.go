@@ -151,7 +151,7 @@ func (c *Collector) AttemptsCut(request engine.RequestID, live []engine.RequestI
 	a.attempts.counted[request] = q
 }
 
-// AttemptsEnd is called when the run has ended.
+// AttemptsEnd ends the attempts that are left when a run has ended.
 func (c *Collector) AttemptsEnd() {
 	if a := c.attribution; a != nil {
 		a.requests = a.attempts.counted

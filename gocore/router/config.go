@@ -156,7 +156,7 @@ func build(o *strictjson.Object) Config {
 	return c
 }
 
-// warn says what is set in vain or should be spelled otherwise.
+// warn returns what is set without effect or should be spelled otherwise.
 func warn(o *strictjson.Object) []string {
 	var lines, idle, gone []string
 	for _, f := range table {

@@ -102,7 +102,7 @@ var table = []field{
 		"Milliseconds between two looks at the loads of workers, by which it decides; None counts each request at "+
 			"once. Not in Dynamo.").byKeyword(),
 	row("router_replicas", strictjson.Integer{Min: 1, Max: 4096}, 1,
-		"Routers that get requests in turn, each of which knows only its own; all hear of the same caches. "+
+		"Routers that get requests in turn, each of which knows only its own; all learn of the same caches. "+
 			"Not in Dynamo.").byKeyword(),
 	row("router_max_tree_size", strictjson.Integer{}, nil,
 		"Retired: nothing uses it.").as(retired).byKeyword(),

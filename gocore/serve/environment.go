@@ -92,7 +92,7 @@ func (e environment) namespace() string {
 	return name
 }
 
-// limits bound the requests of the process. Without a limit for the engine, those of the worker pool apply.
+// limits returns the limits of requests of the process. Without one for the engine, those of the worker pool apply.
 func (e environment) limits() (plane.Limits, error) {
 	l := plane.StandardLimits
 	read := func(name string, into *int, standard int) (err error) {

@@ -204,7 +204,7 @@ func (t Enum) all() []string {
 	return choices
 }
 
-// broken has nothing left to do: a word outside the list never gets past Decode.
+// broken returns "": a word outside the list never gets past Decode.
 func (Enum) broken(any) string { return "" }
 
 // choice returns the word of the list that s stands for.
@@ -236,7 +236,7 @@ func (Objects) Want() string { return "a list of objects" }
 // broken leaves the judgement to the fields of the objects.
 func (Objects) broken(any) string { return "" }
 
-// Want is never part of a message, since anything will do.
+// Want returns what is never part of a message, since anything will do.
 func (Any) Want() string { return "any value" }
 
 func (Any) broken(any) string { return "" }

@@ -112,10 +112,10 @@ func (List) decode(v rawValue) (any, bool) {
 	return list, true
 }
 
-// decode is only asked for what is not an object; the decoder reads objects itself.
+// decode refuses its value: it gets what is not an object, as the decoder reads objects itself.
 func (Nested) decode(rawValue) (any, bool) { return nil, false }
 
-// decode is only asked for what is not a list; the decoder reads the objects itself.
+// decode refuses its value: it gets what is not a list, as the decoder reads the objects itself.
 func (Objects) decode(rawValue) (any, bool) { return nil, false }
 
 func (Any) decode(rawValue) (any, bool) { return nil, true }

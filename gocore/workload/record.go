@@ -131,7 +131,7 @@ func (t memberTable) set(field fields, value jsontext.Value) error {
 	return t[at].store(value)
 }
 
-// toText, toUnsigned and toNumber store a value of one type.
+// toText, toUnsigned and toNumber return functions that store a value of one type.
 func toText(dst *string) func(jsontext.Value) error {
 	return func(value jsontext.Value) (err error) { *dst, err = text(value); return err }
 }

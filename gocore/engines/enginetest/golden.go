@@ -82,7 +82,7 @@ func (x Examples) read(t *testing.T, d *datadriven.TestData) example {
 	return e
 }
 
-// timeline has a line for each pass, and one for each request.
+// timeline returns a line for each pass, and one for each request.
 func (e example) timeline(t *testing.T) string {
 	var out strings.Builder
 	passes := 0

@@ -35,7 +35,7 @@ func (d *Decoder) round() (b *decode, changed bool) {
 	return b, was != d.standing()
 }
 
-// standing is what a round depends on.
+// standing returns what a round depends on.
 func (d *Decoder) standing() [6]int {
 	return [...]int{d.free, d.queue.Len(), len(d.loading), d.retracted.Len(), d.waiting.Len(), len(d.running)}
 }

@@ -266,7 +266,7 @@ func (s *Scheduler) holdBeside(r *sequence, p prefix) {
 	s.use.others += s.pool.InUse() - before
 }
 
-// neededBeside returns how many free blocks the groups beside the first take if a request is admitted with so many
+// neededBeside returns how many free blocks the groups beside the first take if a request is admitted with that many
 // blocks.
 func (s *Scheduler) neededBeside(p prefix, blocks int) int {
 	if s.groups.Linear {

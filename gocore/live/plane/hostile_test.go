@@ -202,7 +202,7 @@ func TestLateRequestsLeaveTheBudget(t *testing.T) {
 	eventually(t, "the budget to be free", func() bool { return isFree(budget, largeBudget) })
 }
 
-// isFree reports whether so much of a budget is not in use.
+// isFree reports whether that much of a budget is not in use.
 func isFree(budget *semaphore.Weighted, n int64) bool {
 	if !budget.TryAcquire(n) {
 		return false

@@ -26,8 +26,8 @@ type Call struct {
 	turn     *semaphore.Weighted // for large bodies
 }
 
-// Decoding must be called before the body is decoded. Large bodies, which then take several times their size, wait for
-// each other; an error means that the context has ended.
+// Decoding waits until the body may be decoded: large bodies, which then take several times their size, wait for each
+// other. An error means that the context has ended.
 func (c *Call) Decoding(ctx context.Context) error {
 	if len(c.Body) < countedFrom || c.turn == nil {
 		return nil

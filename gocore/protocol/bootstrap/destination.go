@@ -52,7 +52,7 @@ func NewDestination(register Register, timeoutMs float64) *Destination {
 	return &Destination{register: register, timeoutMs: timeoutMs, deadlineMs: math.Inf(1)}
 }
 
-// Begin is called when the destination is connected to the source and has sent the header.
+// Begin starts the hand-off, once the destination is connected to the source and has sent the header.
 func (d *Destination) Begin(nowMs float64) Step {
 	d.deadlineMs = nowMs + RendezvousMs
 	return Step{Send: []Message{d.register}}

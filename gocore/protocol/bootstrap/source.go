@@ -40,7 +40,7 @@ func NewSource(order handoff.Order, held Held, timeoutMs float64) *Source {
 	return s
 }
 
-// Begin is called when the destination has been found.
+// Begin starts the hand-off, once the destination has been found.
 func (s *Source) Begin(nowMs float64) Step {
 	s.deadlineMs = nowMs + s.timeoutMs
 	step := Step{Send: []Message{Registered{}}}

@@ -239,7 +239,7 @@ func (a *Answer) findStop(sequence string, fewest int) (tokenCount, at int) {
 	return len(a.Tokens) + 1, len(a.Text)
 }
 
-// tokensFor returns the number of tokens with which so much of the text is known.
+// tokensFor returns the number of tokens with which that part of the text is known.
 func (a *Answer) tokensFor(length int) int {
 	return 1 + sort.Search(len(a.Ends), func(i int) bool { return int(a.Ends[i]) >= length })
 }

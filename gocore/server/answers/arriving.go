@@ -131,7 +131,7 @@ func (a *Arriving) end(finish string, reason any) {
 // byte is looked at twice, whatever clients ask for.
 type stopSearch struct {
 	sequence string
-	shorter  []int32 // how much of the sequence is still matched when the byte after so much of it is another one
+	shorter  []int32 // how much of the sequence is still matched when the byte after that part of it is another one
 	matched  int     // how much of the sequence the text ends with
 }
 

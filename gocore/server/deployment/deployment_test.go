@@ -130,7 +130,7 @@ func TestEngineFails(t *testing.T) {
 		t.Errorf("got %+v", f)
 	}
 	if err := <-failed; err == nil {
-		t.Error("the process does not hear of it")
+		t.Error("the process does not notice it")
 	}
 	d.Close()
 }

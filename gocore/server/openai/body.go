@@ -99,7 +99,7 @@ func (s *Server) readAll(ctx context.Context, from io.Reader, size int64) ([]byt
 	}
 }
 
-// width returns how much room a body gets that has filled so much.
+// width returns how much room a body gets that has filled this much.
 func (s *Server) width(filled, size int64) int64 {
 	if size >= 0 {
 		return min(2*filled, size+1)

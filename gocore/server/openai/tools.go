@@ -181,8 +181,8 @@ type calling struct {
 	begun bool // the client has its name
 }
 
-// eachCall tells which parts of calls the client is to get when so much of the text is known beyond from: of a call
-// that begins, its place, and then what its arguments have more.
+// eachCall tells which parts of calls the client gets once the text is known up to end, and not only up to from: of
+// a call that begins, its place, and then what its arguments have more.
 func (c *choice) eachCall(from, end int, begin func(i int, id string), more func(i int, arguments string)) {
 	for i := range c.answer.Calls {
 		call := &c.answer.Calls[i]

@@ -63,7 +63,7 @@ class KvRouterConfig(FieldSet):
             others.
         metrics_interval_ms: Milliseconds between two looks at the loads of workers, by which it decides; None counts
             each request at once. Not in Dynamo.
-        router_replicas: Routers that get requests in turn, each of which knows only its own; all hear of the same
+        router_replicas: Routers that get requests in turn, each of which knows only its own; all learn of the same
             caches. Not in Dynamo.
         router_max_tree_size: Retired: nothing uses it. Works with nothing any longer.
         router_prune_target_ratio: Retired: nothing uses it. Works with nothing any longer.

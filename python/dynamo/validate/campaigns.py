@@ -88,7 +88,7 @@ def _with_both_for_experts(stated: Parallelism) -> Parallelism:
 
 
 def has_fp8_cache(row: Measurement) -> bool:
-    """Whether the engine was told to keep KV in FP8 (script)."""
+    """Whether the engine was set to keep KV in FP8 (script)."""
     if row.source == "gap" or row.precision in ("bf16", "int4"):
         return False
     if row.engine == "sglang":

@@ -18,7 +18,7 @@ import (
 
 var _ engine.Coaster = (*Scheduler)(nil)
 
-// mostCoasted bounds the passes of a coast: those that an arrival cuts off have been computed in vain.
+// mostCoasted bounds the passes of a coast: those that an arrival cuts off have been computed for nothing.
 const mostCoasted = 64
 
 // Coast implements [engine.Coaster].

@@ -12,7 +12,7 @@ import (
 
 var _ engine.BurstCoaster = (*Scheduler)(nil)
 
-// mostCoasted bounds the passes of a coast: those that an arrival cuts off have been computed in vain.
+// mostCoasted bounds the passes of a coast: those that an arrival cuts off have been computed for nothing.
 const mostCoasted = 64
 
 // burstCoast is a coast in which requests emit bursts. For the batch, a block ends where the next one has to be opened.

@@ -77,8 +77,8 @@ func (n *Native) Message(c *blocks.Change, unixS float64) NativeMessage {
 	return m
 }
 
-// appendStored: tag, hashes, parent, tokens, block size, LoRA id, medium, LoRA name; with several groups also extra
-// keys, number, kind and window of the group.
+// appendStored appends tag, hashes, parent, tokens, block size, LoRA id, medium, LoRA name; with several groups also
+// extra keys, number, kind and window of the group.
 func (n *Native) appendStored(b []byte, c *blocks.Change) []byte {
 	fields := uint32(8)
 	if len(n.groups) > 0 {
@@ -112,7 +112,7 @@ func (n *Native) appendStored(b []byte, c *blocks.Change) []byte {
 	return msgp.AppendInt(b, group.Window)
 }
 
-// appendRemoved: tag, hashes, medium; with several groups also the number of the group.
+// appendRemoved appends tag, hashes, medium; with several groups also the number of the group.
 func (n *Native) appendRemoved(b []byte, c *blocks.Change) []byte {
 	fields := uint32(3)
 	if len(n.groups) > 0 {

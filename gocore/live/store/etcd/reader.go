@@ -47,7 +47,7 @@ func (r *Reader) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	return r.store.List(bucket)
 }
 
-// Changed has an item when records may have changed.
+// Changed returns a channel with an item when records may have changed.
 func (r *Reader) Changed() <-chan struct{} { return r.changed }
 
 // Close ends the connection.

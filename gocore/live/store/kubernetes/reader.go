@@ -17,7 +17,7 @@ type ReaderConfig struct {
 	containers bool   // readiness is that of containers
 }
 
-// endpointSlices are the kind of objects that tell which pods of a service are ready.
+// endpointSlices returns the kind of objects that tell which pods of a service are ready.
 func endpointSlices(namespace string) apiserver.Resource {
 	return apiserver.Resource{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices", Namespace: namespace}
 }

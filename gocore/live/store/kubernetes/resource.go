@@ -23,7 +23,7 @@ const (
 	fieldManager   = "dynamo-worker"  // the name under which resources are written; all writers use the same
 )
 
-// metadatas are the kind of objects that workers write.
+// metadatas returns the kind of objects that workers write.
 func metadatas(namespace string) apiserver.Resource {
 	return apiserver.Resource{Group: "nvidia.com", Version: "v1alpha1", Plural: "dynamoworkermetadatas",
 		Namespace: namespace}

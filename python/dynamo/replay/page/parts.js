@@ -8,7 +8,7 @@ function stackOf(parts, most) {
       ? html("span", { style: `${partStyle(at)}; flex: ${ms} 0 0`, title: `${data.parts.titles[at]}: ${shown(ms)} ms` }) : null));
 }
 
-// The line of a bound across a bar whose room stands for so many milliseconds.
+// The line of a bound across a bar whose room stands for that many milliseconds.
 const mark = (bound, most) => isMissing(bound) || bound > most ? null
   : html("i", { class: "bound-mark", style: `left: ${(100 * bound / most).toFixed(2)}%`, title: `SLA ${shown(bound)} ms` });
 

@@ -23,7 +23,7 @@ SLACK = 0.1
 # Statistics of a report, by the share of the values that are at most as large.
 _SHARES = {"p99": 0.99, "p95": 0.95, "p90": 0.9, "p75": 0.75, "median": 0.5, "p50": 0.5}
 _NAME = re.compile(r"(p99|p95|p90|p75|p50|median|mean|max|min)_(ttft_ms|tpot_ms|itl_ms|e2e_latency_ms)")
-# Definitions of a percentile differ by less than so many values.
+# Definitions of a percentile differ by less than this number of values.
 _ROUNDING = 2
 
 

@@ -315,7 +315,7 @@ def _groups(question: Question, candidates: Sequence[Candidate]) -> list[list[Ca
 
 
 def _beaten(question: Question, candidate: Candidate, best: tuple[float, ...], whole: Mapping[str, float]) -> str:
-    """Why no candidate with so many GPUs can beat the best one, "" if one may."""
+    """Why no candidate with this number of GPUs can beat the best one, "" if one may."""
     if question.objective == FEWEST_GPUS and candidate.gpus > best[0]:
         return f"{best[0]:g} GPUs are enough"
     if question.objective == COST:
