@@ -9,6 +9,9 @@ type Traits struct {
 	Handoff Handoff
 	// HandoffOrder says which side of a hand-off is asked first, if the rule is Coordinated.
 	HandoffOrder handoff.Order
+	// Undisturbed tells that hand-offs take their course: what becomes of them if a worker is lost, or the request is
+	// taken back, is not known.
+	Undisturbed bool
 
 	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart
 	// from the other workers of its pool, which changes how often it is asked for a pass that has no effect. Other

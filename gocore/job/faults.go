@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"dynosim/gocore/engine"
 	"dynosim/gocore/faults"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/strictjson"
@@ -37,11 +36,11 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 				": what becomes of transfers of a lost worker is not known",
 		}
 	}
-	if d.disaggregated && worker.Traits(d.prefill).Handoff == engine.Pushed {
+	if d.disaggregated && worker.Traits(d.prefill).Undisturbed {
 		return nil, &strictjson.FieldError{
 			Field: faultOptions[first], Got: o.Shown(faultOptions[first]),
-			Want: "it left out with scheduler sglang on prefill and decode workers: what these do about lost ones, and " +
-				"about requests that are taken back, is not known",
+			Want: "it left out with scheduler " + d.prefill.Scheduler.String() + " on prefill and decode workers: what " +
+				"these do about lost ones, and about requests that are taken back, is not known",
 		}
 	}
 	script, err := faults.Parse(o.Text("faults"), faults.Layout{
