@@ -218,8 +218,8 @@ type Pass struct {
 }
 
 // Reset makes p an empty pass that starts at startMs, and keeps the room of its slices. parts are those of the engine,
-// nil if latencies are not divided among them. It does so field by field: every pass begins here, and a new value that is
-// copied over the old one costs several times as much.
+// nil if latencies are not divided among them. It does so field by field: every pass begins here, and a new value that
+// is copied over the old one costs several times as much.
 func (p *Pass) Reset(startMs float64, parts *Parts) {
 	p.StartMs, p.EndMs = startMs, 0
 	p.Admitted = p.Admitted[:0]
