@@ -32,7 +32,9 @@ PROCESSES = {
 SERVER = "OpenAI-compatible server"
 HEAD = """# Metrics
 
-Generated from running processes by `make metrics-page`. Live workers show these at `/metrics` of the port
+<!-- Code generated from running processes by make metrics-page. DO NOT EDIT. -->
+
+Live workers show these at `/metrics` of the port
 `DYN_SYSTEM_PORT`, in Prometheus' format; histograms also have the suffixes `_bucket`, `_sum` and `_count`.
 [Live workers](../live.md#events-and-metrics) says what they are over. Those with the name of an engine are that
 engine's own, so its dashboards show them. [The OpenAI-compatible server](../serve.md) shows its own at `/metrics` of

@@ -14,7 +14,7 @@ import (
 func TestGeneratedPage(t *testing.T) {
 	for path, parts := range map[string][]string{"page/shared.css": {"page.css"},
 		"page/shared.js": {"elements.js", "charts.js"}} {
-		text := "/* Copied from python/dynamo/_page by go generate ./gocore/server/openai. DO NOT EDIT. */\n"
+		text := "/* Code generated from python/dynamo/_page by go generate ./gocore/server/openai. DO NOT EDIT. */\n"
 		for _, name := range parts {
 			part, err := os.ReadFile("../../../python/dynamo/_page/" + name)
 			if err != nil {

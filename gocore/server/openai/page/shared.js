@@ -1,4 +1,4 @@
-/* Copied from python/dynamo/_page by go generate ./gocore/server/openai. DO NOT EDIT. */
+/* Code generated from python/dynamo/_page by go generate ./gocore/server/openai. DO NOT EDIT. */
 // What the scripts of all pages share: data, elements, numbers, axes.
 
 const data = JSON.parse(document.getElementById("data").textContent);
