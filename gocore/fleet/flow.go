@@ -92,6 +92,35 @@ func (f *Fleet) pair(parallel bool) pair {
 		parallel: parallel}
 }
 
+// ownPair is a pair whose engines hand requests off by their own rules.
+type ownPair struct {
+	pair
+	lanes   map[lane]float64 // when the last transfer on them ends; each request has its own if they are unlimited
+	blockMs float64          // of a transfer
+	delay   worker.Delay     // from the prefill router to the scheduler of the worker
+}
+
+func (f *Fleet) ownPair() ownPair {
+	f.inOrder = true
+	return ownPair{
+		pair: f.pair(f.Transfer.Unlimited), lanes: map[lane]float64{},
+		blockMs: f.Transfer.BlockMs(f.Config.Pools[1].Args.BlockSize),
+		delay:   worker.RequestDelay(f.Config.Pools[0].Args),
+	}
+}
+
+// reach sends a request to the scheduler of a prefill worker, and reports whether it is still on its way there.
+func (h *ownPair) reach(p *Pool, i int, id engine.RequestID) (onWay bool) {
+	delayMs := h.delay.Of(h.World.Request(id).PromptTokens)
+	if delayMs == 0 {
+		h.add(p, i, id)
+		return false
+	}
+	p.workers[i].onWay++
+	h.wakeAt(h.nowMs+delayMs, id)
+	return true
+}
+
 // begin opens halves of a request that comes to the pools: its hand-off, its output, or both.
 func (h *pair) begin(id engine.RequestID, halves uint8) {
 	h.passages = withRoom(h.passages, id)

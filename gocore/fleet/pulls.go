@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/worker"
 )
 
 // pulls is the way of requests whose prompt is computed by one worker, and loaded from there by another one when that
@@ -19,14 +18,11 @@ import (
 // Everything that ends at an instant is applied before passes start there, and prefill workers start before decode
 // workers.
 type pulls struct {
-	pair
+	ownPair
 	states []pullState // by request
 	// later has decode workers forget requests that are over when their loads have ended.
-	later   map[engine.RequestID]func(p *Pool, i int)
-	ready   []computed // at this instant: prompts that no decode worker has been chosen for
-	lanes   map[lane]float64
-	blockMs float64      // of a transfer
-	delay   worker.Delay // from the prefill router to the scheduler of the worker
+	later map[engine.RequestID]func(p *Pool, i int)
+	ready []computed // at this instant: prompts that no decode worker has been chosen for
 }
 
 // pullState is how far a request has come.
@@ -48,12 +44,9 @@ type computed struct {
 func init() { rules[engine.Pulled] = newPulls }
 
 func newPulls(f *Fleet) flow {
-	f.inOrder = true
 	return &pulls{
-		pair: f.pair(f.Transfer.Unlimited), states: make([]pullState, f.Requests), lanes: map[lane]float64{},
-		later:   map[engine.RequestID]func(p *Pool, i int){},
-		blockMs: f.Transfer.BlockMs(f.Config.Pools[1].Args.BlockSize),
-		delay:   worker.RequestDelay(f.Config.Pools[0].Args),
+		ownPair: f.ownPair(), states: make([]pullState, f.Requests),
+		later: map[engine.RequestID]func(p *Pool, i int){},
 	}
 }
 
@@ -85,13 +78,7 @@ func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {
 		h.add(p, i, id)
 		return
 	}
-	delayMs := h.delay.Of(h.World.Request(id).PromptTokens)
-	if s.onWay = delayMs > 0; s.onWay {
-		p.workers[i].onWay++
-		h.wakeAt(h.nowMs+delayMs, id)
-	} else {
-		h.add(p, i, id)
-	}
+	s.onWay = h.reach(p, i, id)
 }
 
 // started carries out what a pass that starts now asks for, and makes visible what its worker has given up.

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"dynosim/gocore/engine"
-	"dynosim/gocore/worker"
 )
 
 // pushes is the way of requests whose KV a prefill worker sends to where a decode worker has taken room for it before
@@ -16,12 +15,9 @@ import (
 // Everything that ends at an instant is applied before passes start there, and prefill workers start before decode
 // workers.
 type pushes struct {
-	pair
-	states  []pushState        // by request
-	ready   []engine.RequestID // at this instant: a prefill worker has been chosen, but no decode worker
-	lanes   map[lane]float64   // when the last transfer on them ends; each request has its own if they are unlimited
-	blockMs float64            // of a transfer
-	delay   worker.Delay       // from the prefill router to the scheduler of the worker
+	ownPair
+	states []pushState        // by request
+	ready  []engine.RequestID // at this instant: a prefill worker has been chosen, but no decode worker
 }
 
 // pushState is how far a request has come.
@@ -36,12 +32,7 @@ type pushState struct {
 func init() { rules[engine.Pushed] = newPushes }
 
 func newPushes(f *Fleet) flow {
-	f.inOrder = true
-	return &pushes{
-		pair: f.pair(f.Transfer.Unlimited), states: make([]pushState, f.Requests), lanes: map[lane]float64{},
-		blockMs: f.Transfer.BlockMs(f.Config.Pools[1].Args.BlockSize),
-		delay:   worker.RequestDelay(f.Config.Pools[0].Args),
-	}
+	return &pushes{ownPair: f.ownPair(), states: make([]pushState, f.Requests)}
 }
 
 func (h *pushes) equip(p *Pool, i int) {
@@ -70,13 +61,7 @@ func (h *pushes) receive(p *Pool, i int, id engine.RequestID) {
 		return
 	}
 	h.ready = append(h.ready, id)
-	s, delayMs := &h.states[id], h.delay.Of(h.World.Request(id).PromptTokens)
-	if s.onWay = delayMs > 0; s.onWay {
-		p.workers[i].onWay++
-		h.wakeAt(h.nowMs+delayMs, id)
-	} else {
-		h.add(p, i, id)
-	}
+	h.states[id].onWay = h.reach(p, i, id)
 }
 
 // act chooses decode workers for the requests that prefill workers have got, in the order of these.
