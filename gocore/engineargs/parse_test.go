@@ -382,7 +382,7 @@ func TestRefused(t *testing.T) {
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill", "dp_size": 2}`,
 			`dp_size: got 2, want 1 on prefill workers with scheduler sglang, whose hand-offs are not proven otherwise`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill", "host_cache": {"num_blocks": 9}}`,
-			`host_cache: got an object, want it left out on prefill workers with scheduler sglang, whose ` +
+			`host_cache: got a tier, want it left out on prefill workers with scheduler sglang, whose ` +
 				`hand-offs are not proven otherwise`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "decode", "sglang": {"enable_mixed_chunk": true}}`,
 			`sglang.enable_mixed_chunk: got true, want false on decode workers with scheduler sglang, whose hand-offs ` +

@@ -216,7 +216,7 @@ func checkSGLangHandoff(o *strictjson.Object, where string) error {
 	case o.Int("dp_size") > 1:
 		return mismatch(o, "dp_size", "1"+where)
 	case hostTier(o):
-		return mismatch(o, "host_cache", "it left out"+where)
+		return &strictjson.FieldError{Field: "host_cache", Got: "a tier", Want: "it left out" + where}
 	}
 	return nil
 }
