@@ -308,6 +308,25 @@ def test_ranks_have_hosts_of_their_own(folder: Path, cli: Cli) -> None:
     assert "dp_size: got 2, want 1 with host_cache.shared or storage" in refused(done)
 
 
+def test_ranks_of_sglang_have_hosts_of_their_own(folder: Path, cli: Cli) -> None:
+    """Each rank copies its prompt; the third request finds the first one on its rank."""
+    engine = {
+        "engine_type": "sglang",
+        "scheduler": "sglang",
+        "dp_size": 2,
+        "num_gpu_blocks": 9,
+        "sglang": {"overlap_schedule": False},
+    }
+    report = loads_again(folder, engine)
+    assert report.requests["dp_rank"].tolist() == [0, 1, 0]
+    assert report["host_stored_blocks"] == 4 + 6
+    busy = report["host_store_busy_ratio"] * report["duration_ms"] * 2
+    assert busy == pytest.approx(report["host_store_ms"]) == pytest.approx(10)
+    args = {**engine, "block_size": BLOCK, "host_cache": {"num_blocks": 50, "storage_blocks": 9}}
+    done = cli(folder / "again.jsonl", "--trace-block-size", str(BLOCK), "--extra-engine-args", json.dumps(args))
+    assert "dp_size: got 2, want 1 with host_cache.shared or storage" in refused(done)
+
+
 @pytest.mark.parametrize("engine", [{"scheduler": "vllm"}, {"engine_type": "sglang", "scheduler": "sglang"}])
 def test_answers_are_found_with_the_next_turn(folder: Path, engine: dict[str, Any]) -> None:
     """A trace of what is new in each turn: its second prompt is the first one, the answer and 16 tokens more."""

@@ -30,6 +30,9 @@ func check(o *strictjson.Object, in shell) error {
 			return err
 		}
 	}
+	if err := strictjson.Join(checkCommons(o, in)); err != nil {
+		return err
+	}
 	return strictjson.Join(notBuilt(o, in))
 }
 
@@ -286,10 +289,32 @@ func checkSGLangRanks(o *strictjson.Object, ranks int) error {
 		return mismatch(o, "dp_size", "1 with sglang.scheduler_recv_interval")
 	case windowPool(o).Blocks > 0:
 		return mismatch(o, "dp_size", "1 with kv_cache_groups")
-	case hostTier(o):
-		return mismatch(o, "dp_size", "1 with host_cache")
+	case hostCache(o).Storage.Asked():
+		return mismatch(o, "dp_size", "1 with host_cache.shared or storage")
 	}
 	return nil
+}
+
+// checkCommons refuses what workers share where it is made for replays only.
+func checkCommons(o *strictjson.Object, in shell) []error {
+	nested := o.Object("host_cache")
+	if nested == nil || !in.onClock() {
+		return nil
+	}
+	where := "live workers, of which each has a loop of its own"
+	if in == served {
+		where = "the server, of which no run with it was compared with a replay"
+	}
+	var errs []error
+	if nested.Given("shared") && nested.Bool("shared") {
+		errs = append(errs, &strictjson.FieldError{Field: "host_cache.shared", Got: "true", Want: "false with " + where})
+	}
+	if storage(nested).Asked() {
+		name := storage(nested).sizedBy()
+		errs = append(errs, &strictjson.FieldError{Field: "host_cache." + name, Got: nested.Shown(name),
+			Want: "it left out with " + where})
+	}
+	return errs
 }
 
 // mismatch returns the error of a field whose value contradicts others.
@@ -306,18 +331,6 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	if in == live && named(o).rules != Dynamo && workerType(o) != engine.Aggregated {
 		refuse("scheduler", "hand-offs of live workers by the engine's own rules; dynamo has them")
 	}
-	if nested := o.Object("host_cache"); in.onClock() && nested != nil && nested.Given("shared") &&
-		nested.Bool("shared") {
-		errs = append(errs, &strictjson.NotBuiltError{Field: "host_cache.shared", Value: "true",
-			Feature: "a store that live workers share"})
-	}
-	if nested := o.Object("host_cache"); in.onClock() && nested != nil && storage(nested).Asked() {
-		name := storage(nested).sizedBy()
-		errs = append(errs, &strictjson.NotBuiltError{
-			Field: "host_cache." + name, Value: nested.Shown(name),
-			Feature: "storage behind the host of live workers, and of the server's",
-		})
-	}
 	for _, f := range table {
 		if !isSet(o, f) {
 			continue
@@ -329,7 +342,11 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 		case f.use == offload && in.onClock() && !own:
 			refuse(f.Name, "KV offload tiers of live workers")
 		case f.use == offload && own && !slices.Contains(ofG2, f.Name):
-			refuse(f.Name, "tiers below host memory, and copies in batches")
+			feature := "Dynamo's rules of tiers below host memory; host_cache.storage_blocks has others"
+			if f.Name == "offload_batch_size" {
+				feature = "copies in batches: the engines' own rules say what is copied together"
+			}
+			refuse(f.Name, feature)
 		}
 	}
 	return errs

@@ -76,9 +76,9 @@ func TestHostWordsRefused(t *testing.T) {
 		{`{` + vllm + `, "num_host_blocks": 1, "host_offload_h2d_bandwidth_gbps": 1e-300}`,
 			"host_offload_h2d_bandwidth_gbps: got 1e-300, want at least"},
 		{`{` + vllm + `, "num_g2_blocks": 5, "num_g3_blocks": 5}`,
-			"num_g3_blocks: 5 is not built yet (tiers below host memory"},
+			"num_g3_blocks: 5 is not built yet (Dynamo's rules of tiers below host memory; host_cache.storage_blocks"},
 		{`{` + vllm + `, "num_g2_blocks": 5, "offload_batch_size": 4}`,
-			"offload_batch_size: 4 is not built yet (tiers below host memory, and copies in batches)"},
+			"offload_batch_size: 4 is not built yet (copies in batches: the engines' own rules say what"},
 		{`{` + vllm + `, "num_host_blocks": 5, "host_cache": {"blocks_per_chunk": 6}, "dp_size": 1}`,
 			"host_cache.blocks_per_chunk: got 6, want at most"},
 		{`{` + vllm + `, "num_host_blocks": 5, "host_link": "pcie5", "host_cache": {"load_ms_per_block": 6}}`,
@@ -95,8 +95,10 @@ func TestHostWordsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"num_g2_blocks": 5}`:   "num_g2_blocks: 5 is not built yet (KV offload tiers of live workers)",
 		`{"num_host_blocks": 5}`: "num_host_blocks: 5 is not built yet (KV offload tiers with scheduler dynamo)",
-		`{"scheduler": "vllm", "host_cache": {"num_blocks": 5, "shared": true}}`: "host_cache.shared: true is not " +
-			"built yet (a store that live workers share)",
+		`{"scheduler": "vllm", "host_cache": {"num_blocks": 5, "shared": true}}`: "host_cache.shared: got true, want " +
+			"false with live workers, of which each has a loop of its own",
+		`{"scheduler": "vllm", "host_cache": {"num_blocks": 5, "storage_blocks": 9}}`: "host_cache.storage_blocks: got 9, " +
+			"want it left out with live workers, of which each has a loop of its own",
 	} {
 		if _, _, err := ParseLive(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("a live worker with %s: got %v, want %s", text, err, want)

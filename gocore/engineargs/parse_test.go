@@ -396,8 +396,9 @@ func TestRefused(t *testing.T) {
 			`sglang.chunked_prefill_size: got 48, want at least dp_size times block_size, 64: the ranks share it`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "sglang": {"scheduler_recv_interval": 3}}`,
 			`dp_size: got 4, want 1 with sglang.scheduler_recv_interval`},
-		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "host_cache": {"num_blocks": 9}}`,
-			`dp_size: got 4, want 1 with host_cache`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, ` +
+			`"host_cache": {"num_blocks": 9, "storage_blocks": 9}}`,
+			`dp_size: got 4, want 1 with host_cache.shared or storage`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "dp_size": 4, "kv_cache_groups": [{"type": "full"}, ` +
 			`{"type": "sliding_window", "window": 8, "num_blocks": 99}]}`,
 			`dp_size: got 4, want 1 with kv_cache_groups`},

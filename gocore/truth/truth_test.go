@@ -143,12 +143,13 @@ func check(c *Case, scheduler string) error {
 }
 
 // TestRecordedRanks compares every request, and its rank, with what vLLM's and SGLang's own schedulers did as
-// data-parallel ranks that run their passes together; those of the second file have host memory.
+// data-parallel ranks that run their passes together; those of the second and the last file have host memory.
 func TestRecordedRanks(t *testing.T) {
 	for _, file := range []struct {
 		name, scheduler string
 		want            int
-	}{{"ranks", "vllm-0.28", 50}, {"ranks-host", "vllm-0.33", 40}, {"sglang-ranks", "sglang-0.5", 41}} {
+	}{{"ranks", "vllm-0.28", 50}, {"ranks-host", "vllm-0.33", 40}, {"sglang-ranks", "sglang-0.5", 41},
+		{"sglang-ranks-host", "sglang-0.5", 30}} {
 		cases := 0
 		readCases(t, "../../tests/truth/"+file.name+".jsonl.gz", func(c *Case) {
 			cases++

@@ -174,22 +174,17 @@ def ranks_host_case(rng: random.Random, number: int, asynchronous: bool, release
 
 
 def _host_cache(rng: random.Random, engine: Case) -> Case:
-    """Host memory, a quarter to four times as large as the pool, whose copies are quick or slow.
-
-    A load takes some time: of one that takes none, while nothing runs, the driver's clock of copies sees the end only
-    at the next arrival.
-    """
+    """Host memory, a quarter to four times as large as the pool, whose copies are quick or slow, or take no time."""
     chunk = rng.choice([1, 1, 2, 3])
-    load_ms = rng.choice([0, 0.01, 0.3, 3])
     return {
         "num_blocks": max(chunk, int(engine["num_gpu_blocks"] * rng.choice([0.25, 0.5, 1, 2, 4]))),
         "eviction_policy": rng.choice(["lru", "arc"]),
         "blocks_per_chunk": chunk,
         "store_threshold": rng.choice([0, 0, 2, 3]),
         "offload_prompt_only": rng.random() < 0.7,
-        "load_ms_per_block": load_ms,
+        "load_ms_per_block": rng.choice([0, 0.01, 0.3, 3]),
         "store_ms_per_block": rng.choice([0, 0.01, 0.3, 3]),
-        "latency_ms": rng.choice([0, 0, 0.1, 5] if load_ms else [0.1, 5]),
+        "latency_ms": rng.choice([0, 0, 0.1, 5]),
     }
 
 
@@ -253,6 +248,23 @@ def sglang_ranks_case(rng: random.Random, number: int, overlapped: bool) -> Case
     return case
 
 
+def sglang_ranks_host_case(rng: random.Random, number: int, overlapped: bool) -> Case:
+    """SGLang's ranks of which each has a tier of host memory. Pools are tight, so that prompts come back from there."""
+    case = sglang_ranks_case(rng, number, overlapped)
+    while case["engine"]["block_size"] < 4 or case["engine"]["dp_size"] > 4:
+        case = sglang_ranks_case(rng, number, overlapped)
+    engine = case["engine"]
+    block, per_hash = engine["block_size"], case["trace_block_size"]
+    rows = case["rows"] = _rows(rng, rng.choice([20, 40, 80]), per_hash, longest=rng.choice([4, 8, 20]))
+    for at in range(5, len(rows)):
+        if rng.random() < 0.6:
+            again = rng.choice(rows[:at])
+            rows[at] |= {name: again[name] for name in ("input_length", "hash_ids")}
+    engine["num_gpu_blocks"] = int(-(-_needed(case["rows"], block) // block) * rng.choice([1, 1.1, 1.5, 2]))
+    case["hicache"] = _hicache(rng, engine)
+    return case
+
+
 def sglang_handoff_case(rng: random.Random, number: int, overlapped: bool) -> Case:
     """SGLang's prefill and decode workers. Pools of decode workers are often tight."""
     case = sglang_case(rng, number, overlapped)
@@ -303,8 +315,12 @@ def sglang_mixed_case(rng: random.Random, number: int, overlapped: bool) -> Case
 def sglang_host_case(rng: random.Random, number: int, overlapped: bool) -> Case:
     """SGLang with a tier of host memory, half to four times as large as the pool, whose copies are quick or slow."""
     case = sglang_case(rng, number, overlapped)
-    engine = case["engine"]
-    case["hicache"] = {
+    case["hicache"] = _hicache(rng, case["engine"])
+    return case
+
+
+def _hicache(rng: random.Random, engine: Case) -> Case:
+    return {
         "num_blocks": max(1, int(engine["num_gpu_blocks"] * rng.choice([0.1, 0.5, 1, 2, 4]))),
         "write_policy": rng.choice(["write_through", "write_through_selective", "write_back"]),
         "load_back_threshold": rng.choice([0, 1, 10, 10, 40, 200]),
@@ -312,7 +328,6 @@ def sglang_host_case(rng: random.Random, number: int, overlapped: bool) -> Case:
         "store_ms_per_block": rng.choice([0, 0.01, 0.5, 5]) * engine["block_size"] / 16,
         "latency_ms": rng.choice([0, 0, 0.1, 3]),
     }
-    return case
 
 
 def sglang_window_case(rng: random.Random, number: int, overlapped: bool) -> Case:
@@ -344,7 +359,7 @@ SGLANG_KINDS = {
 VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
 HANDOFF_KINDS = {"handoff": handoff_case, "ranks": handoff_ranks_case}
 RANKS_KINDS = {"ranks": ranks_case, "host": ranks_host_case}
-SGLANG_RANKS_KINDS = {"ranks": sglang_ranks_case}
+SGLANG_RANKS_KINDS = {"ranks": sglang_ranks_case, "host": sglang_ranks_host_case}
 SGLANG_HANDOFF_KINDS = {"handoff": sglang_handoff_case}
 
 

@@ -93,15 +93,28 @@ func (s *Scheduler) tokensMs(count, context int) float64 {
 // inUse returns the number of pages that requests need.
 func (s *Scheduler) inUse() int { return (s.pool.Total() - s.pool.Available()) / s.pageSize }
 
-// deliver gives every request of a batch that is due one its token, but those that were retracted since, and lets those
-// go that have their last one. Computed prompts enter the tree. Of requests that decode it looks only at those whose
-// first or last token from a decode this is (roll.go).
+// deliver carries out a batch.
 func (s *Scheduler) deliver(b *batch) {
+	s.run(b)
+	s.results(b, s.out.EndMs)
+}
+
+// run says when a batch starts and ends.
+func (s *Scheduler) run(b *batch) {
 	b.startMs, s.out.EndMs = s.out.StartMs, s.out.StartMs+b.ms
 	if s.pool.Tiered() {
 		b.startMs = max(b.startMs, b.notBeforeMs)
 		s.out.EndMs = max(b.startMs+b.ms, b.loadEndMs)
-		s.pool.Tell(s.out.EndMs)
+	}
+}
+
+// results gives every request of a batch that is due one its token, but those that were retracted since, and lets those
+// go that have their last one. Computed prompts enter the tree, and are copied to the host from atMs on: the end of the
+// batch or, of ranks, that of the slowest. Of requests that decode it looks only at those whose first or last token from
+// a decode this is (roll.go).
+func (s *Scheduler) results(b *batch, atMs float64) {
+	if s.pool.Tiered() {
+		s.pool.Tell(atMs)
 	}
 	s.out.Scheduled = len(b.prefills) + b.decodes
 	s.work = b.work

@@ -29,11 +29,7 @@ func TestBooksOfHost(t *testing.T) {
 			}
 			told.Add(p.Copied)
 			for _, c := range p.Parts.Copies {
-				if c.Back {
-					copied[1] += c.Blocks
-				} else {
-					copied[0] += c.Blocks
-				}
+				copied[way(c)] += c.Blocks
 			}
 			use := s.pool.HostUse()
 			if use.Stored > use.Evicted+use.Resident || !s.pool.Copying() && use.Stored != use.Evicted+use.Resident ||

@@ -160,6 +160,10 @@ func (s *Scheduler) admit(b *batch, left *budget, place int) verdict {
 		s.pool.Close(&r.lease)
 		return noRoom
 	}
+	if s.floor(left.chunk) == 0 { // before anything is loaded for it
+		s.pool.Close(&r.lease)
+		return overBudget
+	}
 	loaded := 0
 	if s.pool.Tiered() && s.pool.Load(&r.lease) {
 		loaded = s.pool.Cached(&r.lease) - cached
@@ -167,10 +171,6 @@ func (s *Scheduler) admit(b *batch, left *budget, place int) verdict {
 	}
 	if s.ceil(tokens) > left.chunk {
 		tokens, output = s.floor(left.chunk), 0
-		if tokens == 0 {
-			s.pool.Close(&r.lease)
-			return overBudget
-		}
 		s.chunked = r
 	}
 	if s.pool.Tiered() {

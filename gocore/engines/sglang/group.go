@@ -18,7 +18,8 @@ import (
 //	rank 1   |-decode-........|-decode-.|...........|      dots: the rank waits
 //
 // A rank without work takes part with an empty batch. Requests go to the ranks in turn, as SGLang's controller sends
-// them by default.
+// them by default. With a host tier (host_cache) each rank has one of its own, and all wait for one that stands still
+// for a copy (grouphost.go).
 type Group struct {
 	ranks []*Scheduler
 	sent  int // requests so far that went in turn
@@ -74,11 +75,19 @@ func (g *Group) ChooseRank(float64) int {
 // included that have nothing to run in this one.
 func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	g.out.Reset(nowMs, g.parts)
-	for i, s := range g.ranks {
+	for _, s := range g.ranks {
 		s.begin(nowMs)
+	}
+	if g.held(nowMs) {
+		return g.stand(), true
+	}
+	for i, s := range g.ranks {
 		if g.batches[i] = s.flying; !g.inFlight {
 			g.batches[i] = s.compose()
 		}
+	}
+	if !g.inFlight && g.meet(g.batches) > nowMs && g.postpone() {
+		return g.stand(), true
 	}
 	ahead := g.composeAhead()
 	g.deliver()
@@ -111,17 +120,22 @@ func (g *Group) composeAhead() []*batch {
 		s.flying = g.batches[i]
 		ahead[i] = s.compose()
 	}
+	g.meet(ahead)
 	return ahead
 }
 
 // deliver carries out the batches of all ranks.
 func (g *Group) deliver() {
 	g.shareExperts()
-	emits := slices.ContainsFunc(g.batches, func(b *batch) bool { return b.decodes > 0 })
+	emits, endMs := false, 0.0
+	for i, s := range g.ranks {
+		s.run(g.batches[i])
+		emits, endMs = emits || g.batches[i].decodes > 0, max(endMs, s.out.EndMs)
+	}
 	for i, s := range g.ranks {
 		b := g.batches[i]
 		s.emits = emits
-		s.deliver(b)
+		s.results(b, endMs)
 		if emits && b.tokens == 0 {
 			s.lapsed = true
 		}
@@ -170,6 +184,9 @@ func (g *Group) merge() {
 		if s.out.EndMs > g.out.EndMs {
 			g.out.EndMs, slowest = s.out.EndMs, i
 		}
+		if s.pool.Tiered() {
+			s.countCopies()
+		}
 		lockstep.Merge(&g.out, i, &s.out)
 		if s.observed {
 			s.out.KVEvents = s.pool.TakeEvents()
@@ -182,10 +199,13 @@ func (g *Group) merge() {
 	g.lost.PassMs += float64(len(g.ranks)) * (g.out.EndMs - g.out.StartMs)
 	for i, s := range g.ranks {
 		g.lost.WaitMs += g.out.EndMs - s.out.EndMs
-		s.lastEndMs = g.out.EndMs
 		if g.parts != nil {
 			lockstep.MergeParts(g.parts, i, s.parts, i == slowest)
 		}
+	}
+	g.awaitCopy()
+	for _, s := range g.ranks {
+		s.lastEndMs = g.out.EndMs
 	}
 }
 

@@ -21,6 +21,9 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 	}
 	for _, s := range g.ranks {
 		if s.Requests() == 0 {
+			if s.pool.Tiered() && s.pool.Copying() {
+				return nil
+			}
 			continue
 		}
 		a := s.lookAhead(nowMs)
