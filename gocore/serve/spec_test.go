@@ -67,9 +67,10 @@ func TestRanksOfLiveWorkers(t *testing.T) {
 			t.Errorf("%s: got %d engines, want %d: %q", arguments, got, engines, s.warnings)
 		}
 	}
-	refused := `{\"engine_type\": \"sglang\", \"scheduler\": \"sglang\", \"dp_size\": 2, \"num_host_blocks\": 10}`
+	refused := `{\"engine_type\": \"sglang\", \"scheduler\": \"sglang\", \"dp_size\": 2, ` +
+		`\"sglang\": {\"scheduler_recv_interval\": 2}}`
 	_, err := Parse(`{"model_path": "m", "discovery_backend": "mem", "extra_engine_args": "` + refused + `"}`)
-	if err == nil || !strings.Contains(err.Error(), "dp_size: got 2, want 1 with host_cache") {
+	if err == nil || !strings.Contains(err.Error(), "dp_size: got 2, want 1 with sglang.scheduler_recv_interval") {
 		t.Errorf("got %v", err)
 	}
 }
