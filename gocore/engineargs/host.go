@@ -264,13 +264,17 @@ func checkHostWords(o *strictjson.Object) error {
 		}
 	}
 	inBytes := load > 0 || store > 0 || o.Float("host_cache_gb") > 0 || hostCache(o).Storage.unsized != unsized{}
-	if inBytes && o.Int("kv_bytes_per_token") == 0 && !o.Given("aic_backend") {
-		return &strictjson.FieldError{
-			Field: "kv_bytes_per_token", Got: "nothing",
-			Want: "the bytes of a token's KV, or aic_backend that knows them, for a host tier in GB or GB/s",
-		}
+	if !inBytes || o.Int("kv_bytes_per_token") > 0 {
+		return nil
 	}
-	return nil
+	want := "the bytes of a token's KV, or aic_backend that knows them, for a host tier in GB or GB/s"
+	switch several := len(o.Objects("kv_cache_groups")) > 1; {
+	case several:
+		want = "the bytes of a token's KV in the layers of one KV group, for a host tier in GB or GB/s"
+	case o.Given("aic_backend"):
+		return nil
+	}
+	return &strictjson.FieldError{Field: "kv_bytes_per_token", Got: "nothing", Want: want}
 }
 
 // checkHostCache refuses what the rules of a host tier are not known for.
@@ -313,9 +317,10 @@ func checkHostCache(o *strictjson.Object) error {
 	if o.Given("async_scheduling") && o.Bool("async_scheduling") {
 		return mismatch(o, "async_scheduling", "false with host_cache: vLLM's own was compared without it")
 	}
-	if list := o.Objects("kv_cache_groups"); len(list) > 1 {
-		return &strictjson.FieldError{Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(list)),
-			Want: "one with host_cache: what vLLM does with both is not known completely"}
+	if len(o.Objects("kv_cache_groups")) > 1 {
+		if err := checkHostOfGroups(o, nested); err != nil {
+			return err
+		}
 	}
 	if h := hostCache(o); o.Int("dp_size") > 1 && (h.Shared || h.Storage.Asked()) {
 		return mismatch(o, "dp_size", "1 with host_cache.shared or storage")
@@ -333,6 +338,24 @@ func checkHostCache(o *strictjson.Object) error {
 		want := fmt.Sprintf("at most num_blocks, %d", blocks)
 		return &strictjson.FieldError{Field: name + ".blocks_per_chunk", Got: nested.Shown("blocks_per_chunk"),
 			Want: want}
+	}
+	return nil
+}
+
+// checkHostOfGroups refuses what is not known of a tier below several KV groups.
+func checkHostOfGroups(o, nested *strictjson.Object) error {
+	const with = " with several kv_cache_groups"
+	h := hostCache(o)
+	refuse := func(name, want string) error {
+		return &strictjson.FieldError{Field: "host_cache." + name, Got: nested.Shown(name), Want: want + with}
+	}
+	switch {
+	case h.ChunkBlocks > 1:
+		return refuse("blocks_per_chunk", "1")
+	case h.Shared:
+		return refuse("shared", "false")
+	case h.Storage.Asked():
+		return refuse(h.Storage.sizedBy(), "it left out")
 	}
 	return nil
 }

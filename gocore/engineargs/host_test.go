@@ -106,6 +106,29 @@ func TestHostWordsRefused(t *testing.T) {
 	}
 }
 
+// TestHostOfGroups takes a tier below several KV groups, and refuses what is not known of it.
+func TestHostOfGroups(t *testing.T) {
+	const groups = `{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "linear"}], `
+	args, _, err := Parse(groups + `"kv_bytes_per_token": 1000, "num_host_blocks": 5, "host_link": "pcie4"}`)
+	if h := args.HostCache; err != nil || h.Blocks != 5 || h.LoadMsPerBlock == 0 || args.VLLM.Groups.Beside != 1 {
+		t.Errorf("got %+v, %v", h, err)
+	}
+	for text, want := range map[string]string{
+		`"host_cache": {"num_blocks": 8, "blocks_per_chunk": 2}}`: "host_cache.blocks_per_chunk: got 2, want 1 with several kv_cache_groups",
+		`"host_cache": {"num_blocks": 8, "shared": true}}`:        "host_cache.shared: got true, want false with several kv_cache_groups",
+		`"host_cache": {"num_blocks": 8, "storage_blocks": 9}}`:   "host_cache.storage_blocks: got 9, want it left out with several",
+		`"host_cache_gb": 1}`: "kv_bytes_per_token: got nothing, want the bytes of a token's KV in the layers of one",
+	} {
+		if _, _, err := Parse(groups + text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+	const want = "kv_cache_groups: 2 groups is not built yet (host memory of several groups on live workers, and in the server)"
+	if _, _, err := ParseLive(groups + `"host_cache": {"num_blocks": 8}}`); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("a live worker: got %v, want %s", err, want)
+	}
+}
+
 // TestHostOfRanks gives each rank host memory and a link of its own, and has what is not known of them refused.
 func TestHostOfRanks(t *testing.T) {
 	const vllm = `"scheduler": "vllm", "kv_bytes_per_token": 131072, "host_cache_gb": 1, "host_link": "pcie5"`
@@ -120,8 +143,6 @@ func TestHostOfRanks(t *testing.T) {
 	for more, want := range map[string]string{
 		`"dp_size": 2, "host_cache": {"shared": true}`:      "dp_size: got 2, want 1 with host_cache.shared or storage",
 		`"dp_size": 2, "host_cache": {"storage_blocks": 9}`: "dp_size: got 2, want 1 with host_cache.shared or storage",
-		`"kv_cache_groups": [{"type": "full"}, {"type": "linear"}]`: "kv_cache_groups: got 2 groups, want one with " +
-			"host_cache: what vLLM does with both is not known completely",
 	} {
 		if _, _, err := Parse(`{` + vllm + `, ` + more + `}`); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", more, err, want)

@@ -54,7 +54,8 @@ func (s *sdk) sizePools(d deployment) (deployment, error) {
 // Where they only say how many bytes have moved, nothing fails without them.
 func (s *sdk) sizeHost(d deployment) (deployment, error) {
 	a := &d.args
-	if !a.HostCache.Asked() || a.HostCache.TokenBytes > 0 || a.AIC.Backend == "" {
+	if !a.HostCache.Asked() || a.HostCache.TokenBytes > 0 || a.AIC.Backend == "" ||
+		a.VLLM.Groups.Beside > 0 { // the SDK knows the bytes of all groups together
 		return d, nil
 	}
 	opened, err := s.sessions.Open("extra_engine_args", a.AIC)

@@ -11,9 +11,9 @@ sglang-handoff. Both sides replay the same random workloads; every request and e
 request and its rank. The first difference is shrunk to as few rows as show it, and both lists of passes are printed.
 Exit status 0 if there is none, 1 if there is.
 
-The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain, groups or host, of handoff
-handoff or ranks, of SGLang plain, small, mixed, host or window); by default they take turns. Mode async stands for
-vLLM's asynchronous and SGLang's overlap scheduling.
+The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain, groups, host or
+hybrid-host, of handoff handoff or ranks, of SGLang plain, small, mixed, host or window); by default they take turns.
+Mode async stands for vLLM's asynchronous and SGLang's overlap scheduling.
 """
 
 from __future__ import annotations

@@ -158,6 +158,20 @@ def vllm_host_case(rng: random.Random, number: int, asynchronous: bool, release:
     return case
 
 
+def hybrid_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """Several KV groups and a tier of host memory; without one before release 0.33."""
+    case = hybrid_case(rng, number, asynchronous, release)
+    if release == "vllm-0.28":
+        return case
+    while case["engine"]["block_size"] < 8 or len(case["rows"]) > 50:
+        case = hybrid_case(rng, number, asynchronous, release)
+    engine = case["engine"]
+    engine.pop("enable_prefix_caching", None)
+    case["vllm"] = {"async_scheduling": False}
+    engine["host_cache"] = _host_cache(rng, engine) | {"blocks_per_chunk": 1}
+    return case
+
+
 def ranks_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
     """Data-parallel ranks of which each has a tier of host memory; without one before release 0.33."""
     case = ranks_case(rng, number, asynchronous, release)
@@ -356,7 +370,7 @@ SGLANG_KINDS = {
     "host": sglang_host_case,
     "window": sglang_window_case,
 }
-VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
+VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case, "hybrid-host": hybrid_host_case}
 HANDOFF_KINDS = {"handoff": handoff_case, "ranks": handoff_ranks_case}
 RANKS_KINDS = {"ranks": ranks_case, "host": ranks_host_case}
 SGLANG_RANKS_KINDS = {"ranks": sglang_ranks_case, "host": sglang_ranks_host_case}

@@ -140,8 +140,7 @@ func (s *Scheduler) admitWaiting(b *batch, budget int) {
 			return
 		}
 		if !s.hasRoom(r, cached+tokens, hit) {
-			if s.groups.Beside > 0 && s.pool.InUse() == 0 {
-				r.fruitless, s.headWaits = mostFruitless+1, false
+			if s.neverFits(r) {
 				continue
 			}
 			return

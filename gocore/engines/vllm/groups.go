@@ -23,12 +23,17 @@ import (
 type groups struct {
 	engineargs.Groups
 	run    int // blocks that a hit needs at its end
+	found  int // the same of a hit on the host
 	period int // of those that retention keeps, in blocks; 0 for none
 }
 
 func newGroups(args engineargs.Args) groups {
 	g := args.VLLM.Groups
-	return groups{Groups: g, run: g.Run(args.BlockSize), period: g.Retention / args.BlockSize}
+	found := 1
+	if !g.Linear {
+		found = ceilDiv(g.Window, args.BlockSize)
+	}
+	return groups{Groups: g, run: g.Run(args.BlockSize), found: found, period: g.Retention / args.BlockSize}
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -43,6 +43,7 @@ type offload struct {
 
 	holding []*sequence // loading, or loaded and not admitted yet, in the order in which their loads began
 	leaving []*hosted   // of the requests that ended in the last pass
+	noted   []*sequence // whose loaded states the pass that is composed has noted
 	ghosts  []*sequence // cancelled while loading: they keep their blocks until the copy has ended
 
 	pending []*transferring // stores of earlier passes that are not submitted yet
@@ -56,9 +57,10 @@ type offload struct {
 
 	// fences are the stores that read blocks of requests that have ended, by slot. touched are slots of blocks that the
 	// pass that is composed takes or finds.
-	fences  []*transferring
-	fenced  int
-	touched []paged.Slot
+	fences   []*transferring
+	fenced   int
+	touched  []paged.Slot
+	admitted int // from there on requests are admitted by the pass that is composed
 
 	endMs float64 // of the last pass
 	use   engine.Copied
@@ -83,16 +85,21 @@ type transferring struct {
 // hosted is what the tier knows of a request. It outlives the request until its copies have ended.
 type hosted struct {
 	chunks.Request
-	key     kvcache.Key
-	next    int // the first chunk that was not offered yet
-	copying []*transferring
-	loaded  bool
-	counted bool // in Copied.Found, if it found anything
-	onGPU   int  // tokens that the pool had when the load began
-	ended   bool
-	fetch   *fetch       // nil unless the prompt is being fetched from storage
-	slots   []paged.Slot // when it has ended, if copies read them or are going to
-	tokens  int          // to offer at the end
+	key       kvcache.Key
+	next      int    // the first chunk that was not offered yet
+	nextState int    // of states of linear attention
+	noted     bool   // the states that it has loaded are found
+	listed    int    // blocks whose windows are in refused, or were taken
+	refused   []held // windows that were offered
+	rest      []held // with several groups, when it has ended: what is to be offered then
+	copying   []*transferring
+	loaded    bool
+	counted   bool // in Copied.Found, if it found anything
+	onGPU     int  // tokens that the pool had when the load began
+	ended     bool
+	fetch     *fetch       // nil unless the prompt is being fetched from storage
+	slots     []paged.Slot // when it has ended, if copies read them or are going to
+	tokens    int          // to offer at the end
 }
 
 func newOffload(s *Scheduler, commons *engine.Commons) *offload {
@@ -107,7 +114,11 @@ func newOffload(s *Scheduler, commons *engine.Commons) *offload {
 		storeMs: a.StoreMsPerBlock, loadMs: a.LoadMsPerBlock, latencyMs: a.LatencyMs,
 	}
 	store := func() *chunks.Store {
-		return chunks.New(a.Blocks/a.ChunkBlocks, a.ChunkBlocks, a.StoreThreshold, policy)
+		host := chunks.New(a.Blocks/a.ChunkBlocks, a.ChunkBlocks, a.StoreThreshold, policy)
+		if s.groups.Beside > 0 {
+			host.Group(s.groups.Beside + 1)
+		}
+		return host
 	}
 	if commons == nil {
 		commons = &engine.Commons{}
@@ -147,7 +158,8 @@ func (o *offload) announce(routers, names bool) {
 	}
 }
 
-// tellOf announces that the store has chunks now, or that it has them no more.
+// tellOf announces that the store has chunks now, or that it has them no more. Of several groups that is the one of
+// full attention: routers count the leading blocks that it has on the host.
 func (o *offload) tellOf(kind kvcache.EventKind, spans []chunks.Span) {
 	if !o.announces || len(spans) == 0 {
 		return
@@ -157,18 +169,24 @@ func (o *offload) tellOf(kind kvcache.EventKind, spans []chunks.Span) {
 		to, e.Tier = &o.common.events, kvcache.External
 	}
 	for _, span := range spans {
+		if paged.GroupOf(span.Key) > 0 {
+			continue
+		}
 		for i := range span.Count {
 			e.Blocks = append(e.Blocks, span.Key+kvcache.BlockID(i))
 		}
 	}
-	*to = append(*to, e)
+	if len(e.Blocks) > 0 {
+		*to = append(*to, e)
+	}
 }
 
 // tellStored announces that the store has chunks of a request now.
 func (o *offload) tellStored(h *hosted, spans []chunks.Span) {
+	groups := o.s.groups.Beside + 1
 	for i, span := range spans {
 		o.tellOf(kvcache.Stored, spans[i:i+1])
-		if !o.announces || span.Index == 0 {
+		if !o.announces || span.Index < groups || span.Index%groups > 0 {
 			continue
 		}
 		to := &o.events
@@ -176,7 +194,7 @@ func (o *offload) tellStored(h *hosted, spans []chunks.Span) {
 			to = &o.common.events
 		}
 		e := &(*to)[len(*to)-1]
-		e.Parent, e.HasParent = h.key.Block(span.Index-1), true
+		e.Parent, e.HasParent = h.key.Block(span.Index/groups-1), true
 	}
 }
 
@@ -263,6 +281,9 @@ func (o *offload) chunksOf(key *kvcache.Key, from, to int) []chunks.Span {
 // find looks up what the host has of a request behind hit tokens that the pool has. A request is to be skipped in this
 // pass while what it would load is on its way.
 func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
+	if o.s.groups.Beside > 0 {
+		return o.findInGroups(r, hit)
+	}
 	size := o.chunkTokens()
 	from, to := hit/size, hit/size
 	o.left = 0
@@ -290,6 +311,7 @@ func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 // keeps all others waiting, but those whose copies run are passed over.
 func (o *offload) admit(b *batch, budget int) {
 	s := o.s
+	o.admitted = len(s.running)
 	for i := 0; i < len(o.holding); {
 		if budget == 0 || len(s.running) >= s.rules.MaxActiveSeqs {
 			return
@@ -299,13 +321,14 @@ func (o *offload) admit(b *batch, budget int) {
 			i++
 			continue
 		}
-		tokens := min(b.bounded(r.tokens()-r.computed), budget)
-		free := s.pool.Free()
-		if s.ceilBlocks(r.tokens())-r.blocks() > free || s.ceilBlocks(r.computed+tokens)-r.blocks() > free {
+		s.noteStates(r)
+		tokens := s.chunk(r, r.computed, min(b.bounded(r.tokens()-r.computed), budget))
+		if tokens == 0 || !o.hasRoomFor(r, tokens) {
 			return
 		}
 		o.holding = slices.Delete(o.holding, i, i+1)
 		o.touched = append(o.touched, r.registered...)
+		o.touched = append(o.touched, r.tables.slots...)
 		if !r.hosted.counted {
 			o.use.Found += max(0, min(r.computed, r.promptTokens)-r.hosted.onGPU)
 		}
@@ -328,14 +351,20 @@ func (o *offload) admit(b *batch, budget int) {
 		}
 		hit := s.findPrefix(r)
 		cached := hit.blocks * s.blockSize
-		r.hosted.next = 0
+		r.hosted.again(0, hit.blocks)
 		more, skip := o.find(r, cached)
 		if skip {
 			i++
 			continue
 		}
 		if more > 0 {
+			if hit.fresh {
+				return
+			}
 			if !o.load(r, hit, cached+more) {
+				if s.neverFits(r) {
+					continue
+				}
 				return
 			}
 			s.waiting.Remove(i)
@@ -345,14 +374,24 @@ func (o *offload) admit(b *batch, budget int) {
 		if !s.args.ChunkedPrefill && tokens > budget {
 			return
 		}
-		tokens = min(tokens, budget)
+		tokens = s.chunk(r, cached, min(tokens, budget))
+		if tokens == 0 || hit.fresh {
+			return
+		}
 		if !s.hasRoom(r, cached+tokens, hit) {
+			if s.neverFits(r) {
+				continue
+			}
 			return
 		}
 		s.waiting.Remove(i)
 		s.hold(r, hit)
+		if s.groups.Beside > 0 {
+			s.holdBeside(r, hit)
+		}
 		r.computed = cached
 		o.touched = append(o.touched, r.registered...)
+		o.touched = append(o.touched, r.tables.slots...)
 		o.use.Missed += o.left
 		budget -= o.start(b, r, tokens)
 	}
@@ -374,6 +413,9 @@ func (o *offload) start(b *batch, r *sequence, tokens int) int {
 // there is no room.
 func (o *offload) load(r *sequence, hit prefix, tokens int) bool {
 	s := o.s
+	if s.groups.Beside > 0 {
+		return o.loadGroups(r, hit, tokens)
+	}
 	free := s.pool.Free()
 	whole, part := s.ceilBlocks(r.tokens())-hit.held, s.ceilBlocks(tokens)-hit.held
 	if whole > free {
@@ -391,16 +433,21 @@ func (o *offload) load(r *sequence, hit prefix, tokens int) bool {
 	}
 	first := cached / size
 	loaded := slices.Clone(o.chunksOf(&r.key, first, tokens/size))
+	o.begin(r, cached, tokens, loaded, s.ceilBlocks(tokens)-hit.blocks)
+	return true
+}
+
+// begin begins to load blocks of a request behind cached tokens, which are on the GPU, up to a number of tokens.
+func (o *offload) begin(r *sequence, cached, tokens int, loaded []chunks.Span, blocks int) {
 	o.host.Load(&r.hosted.Request, loaded...)
-	r.hosted.next = ceilDiv(tokens, size)
-	r.hosted.loaded, r.hosted.onGPU = false, cached
+	r.hosted.again(ceilDiv(tokens, o.chunkTokens()), r.hosted.nextState)
+	r.hosted.loaded, r.hosted.noted, r.hosted.onGPU = false, false, cached
 	r.computed = tokens
 	r.status = loading
 	o.holding = append(o.holding, r)
-	t := &transferring{of: r.hosted, loading: r, spans: loaded, blocks: s.ceilBlocks(tokens) - hit.blocks}
+	t := &transferring{of: r.hosted, loading: r, spans: loaded, blocks: blocks}
 	o.loads = append(o.loads, t)
 	r.hosted.copying = append(r.hosted.copying, t)
-	return true
 }
 
 // offers reports whether a request that decodes has chunks to offer, now or later.
@@ -416,37 +463,57 @@ func (o *offload) quiet() bool {
 
 // reserved returns the number of blocks that requests lack whose prompts are on their way into the pool.
 func (o *offload) reserved() (blocks int) {
-	lacks := func(r *sequence) int { return o.s.ceilBlocks(r.tokens()) - r.blocks() }
 	for _, r := range o.holding {
-		blocks += lacks(r)
+		blocks += o.lacks(r, r.tokens())
 	}
 	for _, r := range o.ghosts {
-		blocks += lacks(r)
+		blocks += o.lacks(r, r.tokens())
 	}
-	return blocks + o.s.owed()
+	if o.s.groups.Beside == 0 {
+		return blocks + o.s.owed()
+	}
+	for _, r := range o.s.running[o.s.steady.prefix:] {
+		if r.midPrompt {
+			blocks += o.lacks(r, r.tokens())
+		}
+	}
+	return blocks
 }
 
 // launch ends the composition of a pass: what it computes is offered to the host, and what the pass has to wait for is
 // waited for. It returns when the pass starts.
 func (o *offload) launch(b *batch, nowMs float64) float64 {
 	s := o.s
-	for _, r := range s.running[s.steady.prefix:] {
-		if r.servedIn == b.number {
-			tokens := min(r.computed, r.tokens())
-			if o.promptOnly {
-				tokens = min(tokens, r.promptTokens)
+	if s.groups.Beside > 0 {
+		o.launchGroups(b)
+	} else {
+		for _, r := range s.running[s.steady.prefix:] {
+			if r.servedIn == b.number {
+				o.offer(r.hosted, o.offered(r))
 			}
-			o.offer(r.hosted, tokens)
 		}
 	}
 	o.bidFarewell()
 	return o.submit(nowMs)
 }
 
+// offered returns the number of tokens of a request that are offered once they are computed.
+func (o *offload) offered(r *sequence) int {
+	tokens := min(r.computed, r.tokens())
+	if o.promptOnly {
+		tokens = min(tokens, r.promptTokens)
+	}
+	return tokens
+}
+
 // bidFarewell makes the last offers of the requests that ended in the last pass, and lets the host forget them.
 func (o *offload) bidFarewell() {
 	for _, h := range o.leaving {
-		o.offer(h, h.tokens)
+		if o.s.groups.Beside == 0 {
+			o.offer(h, h.tokens)
+		} else if len(h.rest) > 0 {
+			o.offerHeld(h, o.without(h.rest))
+		}
 	}
 	for _, h := range o.leaving {
 		o.host.Farewell(&h.Request)
@@ -473,10 +540,15 @@ func (o *offload) offer(h *hosted, tokens int) {
 	for _, span := range stored {
 		t.blocks += span.Count * o.chunkBlocks
 	}
+	o.store(t)
+}
+
+// store has chunks be stored with the next pass.
+func (o *offload) store(t *transferring) {
 	o.tellNames(kvcache.Held, t.spans)
 	o.fresh = append(o.fresh, t)
-	h.copying = append(h.copying, t)
-	if h.ended {
+	t.of.copying = append(t.of.copying, t)
+	if t.of.ended {
 		o.fence(t)
 	}
 }
@@ -484,8 +556,17 @@ func (o *offload) offer(h *hosted, tokens int) {
 // fence makes passes that use a block which a store reads wait for the store: its request has given it back.
 func (o *offload) fence(t *transferring) {
 	for _, span := range t.spans {
-		t.slots = append(t.slots, t.of.slots[span.Index*o.chunkBlocks:(span.Index+span.Count)*o.chunkBlocks]...)
+		if groups := o.s.groups.Beside + 1; groups == 1 {
+			t.slots = append(t.slots, t.of.slots[span.Index*o.chunkBlocks:(span.Index+span.Count)*o.chunkBlocks]...)
+		} else if span.Index%groups == 0 {
+			t.slots = append(t.slots, t.of.slots[span.Index/groups])
+		}
 	}
+	o.fenceSlots(t)
+}
+
+// fenceSlots makes passes that use one of the slots of a store wait for it.
+func (o *offload) fenceSlots(t *transferring) {
 	for _, slot := range t.slots {
 		if more := int(slot) + 1 - len(o.fences); more > 0 {
 			o.fences = append(o.fences, make([]*transferring, more)...)
@@ -500,13 +581,10 @@ func (o *offload) fence(t *transferring) {
 // submit submits the stores of earlier passes, and the loads of this one, and returns when the pass starts: not before
 // the copies that it has to wait for have ended.
 func (o *offload) submit(nowMs float64) (startMs float64) {
-	o.touched = append(o.touched, o.s.pool.TakeEvicted()...)
+	o.takeEvicted()
 	if o.fenced > 0 {
 		for _, slot := range o.touched {
-			if int(slot) >= len(o.fences) {
-				continue
-			}
-			if t := o.fences[slot]; t != nil {
+			if t := o.fenceOf(slot); t != nil {
 				o.awaited = append(o.awaited, t)
 			}
 		}
@@ -529,10 +607,24 @@ func (o *offload) submit(nowMs float64) (startMs float64) {
 	for _, t := range o.loads {
 		o.run(t, &o.loading, &o.loadEnd, startMs, o.loadMs)
 	}
+	for _, t := range o.fresh {
+		o.fenceSlots(t)
+	}
 	o.pending, o.fresh = append(o.pending, o.fresh...), o.fresh[:0]
 	o.loads, o.awaited, o.touched = o.loads[:0], o.awaited[:0], o.touched[:0]
 	o.use.HeldMs += startMs - nowMs
 	return startMs
+}
+
+// takeEvicted takes note of the blocks that the pass that is composed takes.
+func (o *offload) takeEvicted() { o.touched = append(o.touched, o.s.pool.TakeEvicted()...) }
+
+// fenceOf returns the store that reads a block, nil if there is none for which a pass would wait.
+func (o *offload) fenceOf(slot paged.Slot) *transferring {
+	if slot == paged.PartialSlot || int(slot) >= len(o.fences) {
+		return nil
+	}
+	return o.fences[slot]
 }
 
 func (o *offload) submitStores(atMs float64) {
@@ -593,9 +685,6 @@ func (o *offload) finish(t *transferring) {
 	if r == nil {
 		o.host.Stored(t.spans)
 		o.tellStored(t.of, t.spans)
-		if !t.of.ended {
-			return
-		}
 		for _, slot := range t.slots {
 			if o.fences[slot] == t {
 				o.fences[slot] = nil
@@ -628,12 +717,16 @@ func (o *offload) leave(r *sequence) {
 	if !o.promptOnly {
 		h.tokens = min(max(r.promptTokens, r.tokens()-1), r.computed)
 	}
+	if o.s.groups.Beside > 0 {
+		h.rest = o.kept(r, h.tokens/o.s.blockSize, nil)
+	}
 	if len(h.copying) > 0 || h.next < h.tokens/o.chunkTokens() {
 		h.slots = slices.Clone(r.registered)
 	}
 	for _, t := range h.copying {
 		o.fence(t)
 	}
+	s.trim(r) // before all others
 	o.leaving = append(o.leaving, h)
 }
 

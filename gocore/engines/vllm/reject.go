@@ -34,6 +34,16 @@ func (r *sequence) tried(computed int) {
 	}
 }
 
+// neverFits reports whether r, which has no room now, never will: nothing else is in the pool. It is rejected when it is
+// looked at again.
+func (s *Scheduler) neverFits(r *sequence) bool {
+	if s.groups.Beside == 0 || s.pool.InUse() > 0 {
+		return false
+	}
+	r.fruitless, s.headWaits = mostFruitless+1, false
+	return true
+}
+
 // stuck says why a request that has the pool for itself can go no further. vLLM refuses to start with such a pool.
 func (s *Scheduler) stuck(r *sequence) string {
 	return fmt.Sprintf("prompt of %d + output of %d tokens need more than the %d blocks of %d that the %d KV cache "+

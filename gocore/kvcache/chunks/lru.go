@@ -10,8 +10,9 @@ package chunks
 // Here b and c still run: chunks that they use from now on go in front of (b) and (c). Chunks next to each other are
 // one run as long as nothing happens to some of them only.
 type lru struct {
-	head  ranked // of a ring of all runs and of the requests that run
-	count int    // of requests so far
+	head   ranked // of a ring of all runs and of the requests that run
+	count  int    // of requests so far
+	groups int    // of layers
 }
 
 // ranked is an entry of the ring.
@@ -31,7 +32,7 @@ type group struct {
 }
 
 func newLRU() *lru {
-	l := &lru{}
+	l := &lru{groups: 1}
 	l.head.older, l.head.younger = &l.head, &l.head
 	return l
 }
@@ -84,7 +85,12 @@ func (l *lru) add(r *Request, e *run, index int) {
 }
 
 // rank gives e the rank of chunks of r.
+//
+// Of the chunks of several groups that have the same tokens, that of the last group is the youngest.
 func (l *lru) rank(e *ranked, r *Request, index int) {
+	if l.groups > 1 {
+		index += l.groups - 1 - 2*(index%l.groups)
+	}
 	e.of, e.minor, e.major = &r.group, index, r.group.number
 	at := r.oldest
 	if at == nil {

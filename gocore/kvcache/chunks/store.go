@@ -120,6 +120,15 @@ func New(capacity, stride, threshold int, policy Policy) *Store {
 	return s
 }
 
+// Group makes a store take chunks of several groups of layers, one at a time: the index of a chunk is that of
+// its tokens, times the number of groups, plus the number of its group.
+func (s *Store) Group(groups int) {
+	s.longest = 1
+	if l, isLRU := s.order.(*lru); isLRU {
+		l.groups = groups
+	}
+}
+
 // Use returns what the store has done so far.
 func (s *Store) Use() Use {
 	s.use.Resident = s.resident

@@ -92,8 +92,8 @@ func InGroup(id kvcache.BlockID, group int) kvcache.BlockID {
 	return id | kvcache.BlockID(group)<<groupBits
 }
 
-// groupOf returns the group of a content.
-func groupOf(id kvcache.BlockID) int { return int(id>>groupBits) & groupMask }
+// GroupOf returns the group of a content.
+func GroupOf(id kvcache.BlockID) int { return int(id>>groupBits) & groupMask }
 
 // inAnyGroup returns the id of a content whatever its group.
 func inAnyGroup(id kvcache.BlockID) kvcache.BlockID {
@@ -349,8 +349,8 @@ func (p *LRUPool) publishNew(held []Slot, first int, isNew []bool) {
 
 func (p *LRUPool) publishEvicted() {
 	for rest := p.evicted; len(rest) > 0; {
-		group, same := groupOf(rest[0]), 0
-		for ; same < len(rest) && groupOf(rest[same]) == group; same++ {
+		group, same := GroupOf(rest[0]), 0
+		for ; same < len(rest) && GroupOf(rest[same]) == group; same++ {
 			rest[same] = inAnyGroup(rest[same])
 		}
 		p.publish(kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: rest[:same:same]})
