@@ -50,6 +50,9 @@ def row(**changes: Any) -> Measurement:
         ({"source": "gap"}, (4, 1, 4, 2), (4, 2, 4, 2)),
         ({"model": "meta-llama/Llama-3.1-70B"}, (8, 1, 8, 8), (8, 1, 1, 1)),
         ({}, (4, 1, 4, 1), (4, 1, 4, 1)),
+        ({}, (8, 1, 8, 1), (8, 1, 1, 8)),
+        ({"precision": "fp4"}, (8, 1, 8, 1), (8, 1, 8, 1)),
+        ({"engine": "sglang"}, (8, 1, 8, 1), (8, 1, 8, 1)),
     ],
 )
 def test_parallelism(changes: dict[str, Any], stated: tuple[int, ...], ran: tuple[int, ...]) -> None:
@@ -84,7 +87,8 @@ def test_data_type_of_the_cache(changes: dict[str, Any], fp8: bool) -> None:
 
 def test_lengths_are_drawn_as_the_scripts_drew_them() -> None:
     assert campaigns.lengths(row()) == ("uniform(819,1024)", "uniform(6553,8192)")
-    assert campaigns.lengths(row(source="gap")) == (1024, 8192)
+    assert campaigns.lengths(row(source="gap", engine="sglang")) == (1024, 8192)
+    assert campaigns.lengths(row(source="gap")) == (1024, "uniform(6553,9830)")
 
 
 def test_ten_requests_per_client() -> None:
@@ -95,7 +99,7 @@ def test_ten_requests_per_client() -> None:
     ("changes", "tokens"),
     [
         ({}, 8192),
-        ({"source": "gap"}, 2048),
+        ({"source": "gap"}, 8192),
         ({"system": "b200_sxm", "version": "0.19.0"}, 2048),
         ({"system": "b200_sxm", "version": "0.19.0", "isl": 8192}, 16384),
     ],
@@ -111,6 +115,25 @@ def test_limits_of_ranks_add_up() -> None:
         32768,
         4096,
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        ({}, None),
+        (QWEN, None),
+        ({**QWEN, "model": "deepseek-ai/DeepSeek-R1"}, 0.82),
+        ({**QWEN, "model": "deepseek-ai/DeepSeek-R1", "precision": "fp4"}, 0.85),
+        ({**QWEN, "model": "zhipuai/GLM-5"}, 0.85),
+        ({"model": "deepseek-ai/DeepSeek-R1"}, None),
+    ],
+)
+def test_pools_are_estimated_as_the_engine_does(changes: dict[str, Any], share: float | None) -> None:
+    engine = replay_of(row(**changes)).engine
+    assert (engine["kv_pool_estimate"], engine.get("mem_fraction_static")) == ("engine", share)
+    assert "kv_pool_estimate" not in replay_of(row(**{**changes, "model": "another"})).engine
+    measured = Rules(engine={"planner_profile_data": "durations.npz"})
+    assert not {"kv_pool_estimate", "mem_fraction_static"} & replay_of(row(**changes), measured).engine.keys()
 
 
 def test_limits_of_sglang() -> None:
@@ -279,6 +302,7 @@ def test_stand_ins_are_listed_and_keep_the_memory_of_the_gpu() -> None:
     assert replay.engine["aic_system"] == "b200_sxm"
     assert replay.pool is not None
     assert replay.pool["aic_system"] == "b300_sxm"
+    assert "kv_pool_estimate" not in replay.engine
     assert replay_of(row()).stand_ins == ()
 
 

@@ -16,10 +16,10 @@ func TestMeasuredError(t *testing.T) {
 	}{
 		{`"aic_system": "h100_sxm", "aic_model_path": "meta-llama/Meta-Llama-3.1-70B", "aic_gemm_dtype": "fp8"`, false,
 			0.023, 0.155, 15},
-		{`"aic_system": "h100_sxm", "aic_model_path": "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8"`, true, 0.286, 0.107,
+		{`"aic_system": "h100_sxm", "aic_model_path": "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8"`, true, 0.404, 0.111,
 			15},
 		{`"aic_system": "h100_sxm", "aic_model_path": "openai/gpt-oss-120b"`, false, 0.399, 0.061, 32},
-		{`"aic_system": "h100_sxm", "aic_model_path": "Qwen/Qwen3-32B"`, false, 0.092, 0.167, 60},
+		{`"aic_system": "h100_sxm", "aic_model_path": "Qwen/Qwen3-32B"`, false, 0.363, 0.151, 60},
 		{`"aic_system": "h100_sxm", "aic_model_path": "meta-llama/Meta-Llama-3.1-70B"`, false, 0, 0, 0},
 		{`"aic_system": "l40s", "aic_model_path": "Qwen/Qwen3-32B"`, false, 0, 0, 0},
 		// not among the comparable rows
@@ -51,12 +51,12 @@ func TestExpect(t *testing.T) {
 		want       *Expected
 	}{
 		{`"scheduler": "vllm", "aic_system": "h200_sxm", "aic_model_path": "openai/gpt-oss-120b"`, true,
-			&Expected{Range{0.87, 1.2}, Range{0.97, 1.11}, "model", 33}},
+			&Expected{Range{0.86, 1.17}, Range{0.95, 1.11}, "model", 33}},
 		{`"scheduler": "vllm", "aic_system": "h200_sxm", "aic_model_path": "x/Unknown-7B"`, false,
-			&Expected{Range{0.83, 2.29}, Range{0.75, 1.52}, "gpu", 204}},
+			&Expected{Range{0.96, 1.89}, Range{0.6, 1.52}, "gpu", 204}},
 		{`"scheduler": "sglang", "engine_type": "sglang", "aic_backend": "sglang", "aic_system": "l40s", ` +
 			`"aic_model_path": "x/Unknown-7B"`, true,
-			&Expected{Range{0.66, 2.79}, Range{0.79, 1.37}, "engine", 368}},
+			&Expected{Range{0.68, 2.84}, Range{0.78, 1.37}, "engine", 368}},
 		// by the rules of Dynamo's mocker
 		{`"aic_system": "h200_sxm", "aic_model_path": "openai/gpt-oss-120b"`, true, nil},
 	} {

@@ -12,6 +12,8 @@ from dynamo.validate.measurement import Length, Measurement, Parallelism, Refusa
 
 _BLACKWELL = ("b200_sxm", "b300_sxm", "gb200", "gb300")
 _HOPPER = ("h100_sxm", "h200_sxm")
+# What both campaigns measured.
+MODELS = ("DeepSeek", "GLM-5", "Kimi-K2", "Llama-3.1", "MiniMax-M2", "Qwen3", "gpt-oss")
 # The clients of both campaigns send this many requests each. With 4 the burst at the start weighs 2.5 times too much.
 REQUESTS_PER_CLIENT = 10
 
@@ -44,8 +46,14 @@ def hides_speculation(row: Measurement) -> bool:
 
 
 def lengths(row: Measurement) -> tuple[Length, Length]:
-    """Prompt and answer: InferenceX draws both from [0.8 L, L] (script); gap fixes them, which fits its rows best."""
+    """Prompt and answer: InferenceX draws both from [0.8 L, L] (script); gap fixes them, which fits its rows best.
+
+    vLLM's clients of gap are spread out, as nothing keeps them together: SGLang computes new prompts before anything
+    else, vLLM beside running answers. Varied lengths of answers stand in for the jitter of clients.
+    """
     isl, osl = _tokens(row.isl), _tokens(row.osl)
+    if row.source == "gap" and row.engine == "vllm":
+        return isl, f"uniform({int(0.8 * osl)},{int(1.2 * osl)})"
     if row.source == "gap":
         return isl, osl
     return f"uniform({int(0.8 * isl)},{isl})", f"uniform({int(0.8 * osl)},{osl})"
@@ -66,6 +74,8 @@ def parallelism(row: Measurement) -> Parallelism:
         return Parallelism(stated.tp, max(1, experts // stated.tp), stated.moe_tp, stated.moe_ep)
     if row.source == "inferencex" and stated.moe_tp == 1 and stated.tp > 1 and stated.moe_ep == stated.tp**2:
         return Parallelism(stated.tp, 1, 1, stated.tp)  # tp 4, ep 16 is TP 4 with EP 4
+    if _computes_blocks_of_experts(row) and stated.moe_tp == stated.tp == 8:
+        return Parallelism(8, 1, 1, 8)
     if stated.tp > 16:
         raise Refusal(f"aggregated on {stated.tp} GPUs: not one engine")
     return Parallelism(stated.tp, 1, stated.moe_tp, stated.moe_ep)
@@ -87,6 +97,14 @@ def _with_both_for_experts(stated: Parallelism) -> Parallelism:
     return Parallelism(stated.moe_tp, 1, stated.moe_tp // stated.moe_ep, stated.moe_ep)
 
 
+def _computes_blocks_of_experts(row: Measurement) -> bool:
+    """Whether vLLM cannot divide experts by 8: 1,536 columns in blocks of 128 (recipes of vLLM for MiniMax).
+
+    With TP 8 the script enabled expert parallelism (InferenceX, pull request 869), which the table does not say.
+    """
+    return row.engine == "vllm" and "MiniMax" in row.model and row.precision == "fp8"
+
+
 def has_fp8_cache(row: Measurement) -> bool:
     """Whether the engine was set to keep KV in FP8 (script)."""
     if row.source == "gap" or row.precision in ("bf16", "int4"):
@@ -101,11 +119,13 @@ def has_fp8_cache(row: Measurement) -> bool:
 
 
 def batched_tokens(row: Measurement) -> int:
-    """vLLM's max_num_batched_tokens for one rank: of the script, or the default for servers on these GPUs."""
+    """vLLM's max_num_batched_tokens for one rank: of the script, or the default for servers on these GPUs.
+
+    Nothing documents gap's, but less than that is not possible: Qwen3-32B answered 128 clients with 128 tokens each to
+    prompts of 4,096, so 4,096 prompt tokens came with each pass, and TTFT says that none waited.
+    """
     if "MiniMax" in row.model and row.system in _BLACKWELL and row.version == "0.19.0":
         return 2 * _tokens(row.isl)
-    if row.source == "gap":
-        return 2048  # not documented: of 2048, 8192 and 16384 what fits best
     return 8192
 
 
@@ -129,6 +149,13 @@ def sglang_running(row: Measurement) -> int:
     if row.source == "gap":
         return 1024
     return 128 if row.system in _BLACKWELL and not _has_more_rows(row) else 256
+
+
+def memory_share(row: Measurement) -> float | None:
+    """SGLang's mem_fraction_static where its script sets another one than the engine would; None elsewhere."""
+    if row.engine != "sglang" or not any(name in row.model for name in ("DeepSeek", "GLM-5")):
+        return None
+    return 0.82 if "DeepSeek" in row.model and row.precision == "fp8" else 0.85
 
 
 def receive_interval(row: Measurement, clients: int) -> int:

@@ -27,6 +27,8 @@ from dynamo.validate.sources.silicon import CAMPAIGNS
 
 # Limits of an engine that hold for each of its ranks. One simulated engine stands for all of them.
 _PER_RANK = ("max_num_seqs", "max_num_batched_tokens")
+# What the KV pool of a model on a GPU is estimated with.
+_MEMORY = ("kv_pool_estimate", "mem_fraction_static")
 # Requests of a run that is described by a rate or a number of clients only.
 _OPEN_LOOP_REQUESTS = 300
 # Engine arguments that say how long passes take, apart from the polynomial of no GPU in particular.
@@ -84,9 +86,10 @@ def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
     workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl)
     instead = stand_ins.stand_in(row)
     if instead is None:
-        return Replay(row, engine, workload)
-    pool = engine if "aic_system" in instead.engine else None
-    return Replay(row, {**engine, **instead.engine}, workload, (instead.words,), pool)
+        return Replay(row, {**engine, **_memory(row)}, workload)
+    if "aic_system" in instead.engine:
+        return Replay(row, {**engine, **instead.engine}, workload, (instead.words,), engine)
+    return Replay(row, {**engine, **_memory(row), **instead.engine}, workload, (instead.words,))
 
 
 def _split_replay(row: Measurement, rules: Rules) -> Replay:
@@ -215,6 +218,17 @@ def _limits(row: Measurement, clients: int, ranks: int, *, own_scheduler: bool) 
     return {"max_num_seqs": campaigns.sglang_running(row), "sglang": sglang}
 
 
+def _memory(row: Measurement) -> dict[str, Any]:
+    """A KV pool that is estimated as the engine does; the SDK's are too small for latent attention.
+
+    Models that the campaigns did not measure keep the SDK's, as it may lack their config.json.
+    """
+    if not any(name in row.model for name in campaigns.MODELS):
+        return {}
+    share = campaigns.memory_share(row)
+    return {"kv_pool_estimate": "engine", **({"mem_fraction_static": share} if share else {})}
+
+
 def _scheduler(engine: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """The engine's own scheduling rules; vLLM's need a budget of at least one token per running request."""
     kind = engine.get("engine_type")
@@ -239,7 +253,7 @@ def _passes(measurement: Measurement, engine: Mapping[str, Any]) -> dict[str, An
 def _overridden(engine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Engine arguments of which those given win. Measured durations take the place of the SDK's predictions."""
     if "planner_profile_data" in given:
-        engine = {name: value for name, value in engine.items() if not name.startswith("aic_")}
+        engine = {name: value for name, value in engine.items() if not name.startswith("aic_") and name not in _MEMORY}
     merged = {**engine, **given}
     if isinstance(engine.get("sglang"), Mapping) and isinstance(given.get("sglang"), Mapping):
         merged["sglang"] = {**engine["sglang"], **given["sglang"]}

@@ -55,10 +55,6 @@ def _minimax_fp8(row: Measurement) -> StandIn | None:
             return StandIn("MiniMax FP8 on b200_sxm: plain FP8 kernels for block-wise ones", plain)
         words = "MiniMax FP8 on b300_sxm: plain FP8 kernels of b200_sxm for block-wise ones"
         return StandIn(words, {**plain, "aic_system": "b200_sxm"})
-    if row.parallelism.tp == row.parallelism.moe_tp == 8:
-        # An expert's 1,536 columns on 8 GPUs are one block and a half on each, which block-wise data do not have.
-        words = "MiniMax FP8 on 8 GPUs without expert parallelism: plain FP8 kernels for block-wise ones"
-        return StandIn(words, plain)
     return None
 
 
