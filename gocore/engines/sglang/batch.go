@@ -110,8 +110,8 @@ func (s *Scheduler) run(b *batch) {
 
 // results gives every request of a batch that is due one its token, but those that were retracted since, and lets those
 // go that have their last one. Computed prompts enter the tree, and are copied to the host from atMs on: the end of the
-// batch or, of ranks, that of the slowest. Of requests that decode it looks only at those whose first or last token from
-// a decode this is (roll.go).
+// batch or, of ranks, that of the slowest. Of requests that decode it looks only at those whose first or last token
+// from a decode this is (roll.go).
 func (s *Scheduler) results(b *batch, atMs float64) {
 	if s.pool.Tiered() {
 		s.pool.Tell(atMs)
