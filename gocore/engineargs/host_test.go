@@ -113,18 +113,23 @@ func TestHostOfGroups(t *testing.T) {
 	if h := args.HostCache; err != nil || h.Blocks != 5 || h.LoadMsPerBlock == 0 || args.VLLM.Groups.Beside != 1 {
 		t.Errorf("got %+v, %v", h, err)
 	}
-	for text, want := range map[string]string{
-		`"host_cache": {"num_blocks": 8, "blocks_per_chunk": 2}}`: "host_cache.blocks_per_chunk: got 2, want 1 with several kv_cache_groups",
-		`"host_cache": {"num_blocks": 8, "shared": true}}`:        "host_cache.shared: got true, want false with several kv_cache_groups",
-		`"host_cache": {"num_blocks": 8, "storage_blocks": 9}}`:   "host_cache.storage_blocks: got 9, want it left out with several",
-		`"host_cache_gb": 1}`: "kv_bytes_per_token: got nothing, want the bytes of a token's KV in the layers of one",
+	for _, test := range []struct{ text, want string }{
+		{`"host_cache": {"num_blocks": 8, "blocks_per_chunk": 2}}`,
+			"host_cache.blocks_per_chunk: got 2, want 1 with several kv_cache_groups"},
+		{`"host_cache": {"num_blocks": 8, "shared": true}}`,
+			"host_cache.shared: got true, want false with several kv_cache_groups"},
+		{`"host_cache": {"num_blocks": 8, "storage_blocks": 9}}`,
+			"host_cache.storage_blocks: got 9, want it left out with several"},
+		{`"host_cache_gb": 1}`, "kv_bytes_per_token: got nothing, want the bytes of a token's KV in the layers of one"},
 	} {
-		if _, _, err := Parse(groups + text); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
+		if _, _, err := Parse(groups + test.text); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
 		}
 	}
-	const want = "kv_cache_groups: 2 groups is not built yet (host memory of several groups on live workers, and in the server)"
-	if _, _, err := ParseLive(groups + `"host_cache": {"num_blocks": 8}}`); err == nil || !strings.HasPrefix(err.Error(), want) {
+	const want = "kv_cache_groups: 2 groups is not built yet " +
+		"(host memory of several groups on live workers, and in the server)"
+	_, _, err = ParseLive(groups + `"host_cache": {"num_blocks": 8}}`)
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("a live worker: got %v, want %s", err, want)
 	}
 }

@@ -34,8 +34,8 @@ func (r *sequence) tried(computed int) {
 	}
 }
 
-// neverFits reports whether r, which has no room now, never will: nothing else is in the pool. It is rejected when it is
-// looked at again.
+// neverFits reports whether r, which has no room now, never will: nothing else is in the pool. It is rejected when it
+// is looked at again.
 func (s *Scheduler) neverFits(r *sequence) bool {
 	if s.groups.Beside == 0 || s.pool.InUse() > 0 {
 		return false
