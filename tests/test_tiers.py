@@ -81,6 +81,19 @@ def test_text_page_and_replays(trace: Path, cli: Cli, folder: Path) -> None:
     assert data["curve"][-1][0] == data["widest"]
 
 
+def test_requests_larger_than_the_pool(trace: Path, cli: Cli) -> None:
+    """The answer says that the replays are of fewer requests than the curve."""
+    found = found_by(cli, trace)
+    engine = {"scheduler": "vllm", "num_gpu_blocks": found["largest_request_blocks"] // 2, "kv_bytes_per_token": 1000}
+    reading = ("--trace-block-size", str(BLOCK), "--block-size", str(BLOCK), "--extra-engine-args", json.dumps(engine))
+    rejected = {point["rejected_requests"] for point in found_by(cli, trace, *reading[4:])["simulated"]}
+    done = cli("tiers", trace, *reading)
+    assert done.returncode == 0, done.stderr
+    assert len(rejected) == 1
+    assert 0 < (most := rejected.pop()) < found["requests"]
+    assert f"{most} of {found['requests']} requests do not fit the GPU's pool." in done.stdout
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_page_in_a_browser(trace: Path, cli: Cli, folder: Path, browser: Any, width: int, colours: str) -> None:

@@ -95,7 +95,7 @@ def _simulated(found: Mapping[str, Any]) -> str:
         '<section aria-labelledby="replays-title">\n<h2 id="replays-title">Replays</h2>\n'
         '<div class="scroll" tabindex="0" role="region" aria-labelledby="replays-title">\n'
         + _table(text.simulated(found))
-        + f"\n</div>\n<p>{html.escape(text.worth(found))}</p>\n</section>"
+        + f"\n</div>\n<p>{html.escape(text.conclusion(found))}</p>\n</section>"
     )
 
 

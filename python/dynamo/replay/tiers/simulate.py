@@ -76,5 +76,6 @@ def add(
                 "mean_ttft_ms": report["mean_ttft_ms"],
                 "p99_ttft_ms": report["p99_ttft_ms"],
                 "duration_ms": report["duration_ms"],
+                "rejected_requests": report["rejected_requests"],
             }
         )

@@ -16,7 +16,7 @@ def of(found: Mapping[str, Any], *, ascii_only: bool = False) -> str:
     border = table.ASCII if ascii_only else table.BOXES
     parts = [headline(found), table.draw(_rows(found, "#" if ascii_only else "█"), border), *_said(found)]
     if found.get("simulated"):
-        parts += ["", "Replays with that much host memory:", table.draw(simulated(found), border), worth(found)]
+        parts += ["", "Replays with that much host memory:", table.draw(simulated(found), border), conclusion(found)]
     return "\n".join(parts)
 
 
@@ -117,7 +117,22 @@ def simulated(found: Mapping[str, Any]) -> list[list[str]]:
     return [head, *body]
 
 
-def worth(found: Mapping[str, Any]) -> str:
+def conclusion(found: Mapping[str, Any]) -> str:
+    """What the replays say, and of which requests that is."""
+    return " ".join(filter(None, (_worth(found), _rejected(found))))
+
+
+def _rejected(found: Mapping[str, Any]) -> str:
+    most = max(point["rejected_requests"] for point in found["simulated"])
+    if not most:
+        return ""
+    return (
+        f"{most:,} of {found['requests']:,} requests do not fit the GPU's pool. The replays reject them, so their"
+        " figures are those of the other requests, while the curve is of all."
+    )
+
+
+def _worth(found: Mapping[str, Any]) -> str:
     """What host memory does for the mean TTFT in the replays, and the least of it with nine tenths of that."""
     means = [(point["mean_ttft_ms"], point) for point in found["simulated"] if point["mean_ttft_ms"] is not None]
     if not means or means[0][1]["blocks"]:
