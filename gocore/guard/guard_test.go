@@ -47,7 +47,7 @@ func TestPanicReachesAllWatchers(t *testing.T) {
 
 // recovering are functions that recover by themselves, so that a panic fails one run, worker or request instead of the
 // process of workers.
-var recovering = []string{"job/parallel.go", "border/call.go", "online/online.go", "live/runner.go"}
+var recovering = []string{"job/parallel.go", "border/call.go", "live/runner.go"}
 
 // TestEveryGoroutineIsGuarded: a panic in a goroutine without recover would end the user's interpreter.
 func TestEveryGoroutineIsGuarded(t *testing.T) {
