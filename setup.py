@@ -21,7 +21,7 @@ OLDEST_GO = (1, 26)
 # Extension modules and the Go packages they come from, by the name of the part of dynosim that needs them.
 PARTS = {"replay": ("dynamo._core._core", "./bindings"), "live": ("dynamo._core._live", "./bindings/live")}
 PACKAGES = dict(PARTS.values())
-# Packages of live workers and the server that run seldom: at starts, for certificates, for the store of discovery.
+# Packages that run seldom: at starts, for arguments, for certificates, for the store of discovery.
 # Without inlining they take 0.4 MB less of a compressed wheel. The last pattern that fits a package counts.
 COMPACT = (
     *("google.golang.org/grpc/...", "google.golang.org/genproto/...", "google.golang.org/protobuf/..."),
@@ -29,6 +29,14 @@ COMPACT = (
     *("github.com/grpc-ecosystem/...", "github.com/klauspost/cpuid/...", "github.com/prometheus/..."),
     *("github.com/santhosh-tekuri/...", "golang.org/x/...", "go.yaml.in/...", "sigs.k8s.io/..."),
     *("crypto/tls", "crypto/x509", "encoding/asn1", "encoding/gob", "regexp/syntax", "vendor/..."),
+    *("dynosim/gocore/engineargs", "dynosim/gocore/deploy", "dynosim/gocore/models", "dynosim/gocore/calibration"),
+    *(
+        "dynosim/gocore/live/store/...",
+        "dynosim/gocore/serve",
+        "dynosim/gocore/fieldtable",
+        "dynosim/gocore/aic",
+        "dynosim/gocore/faults",
+    ),
 )
 BUSY = ("google.golang.org/protobuf/encoding/protowire",)  # writes timelines
 

@@ -92,6 +92,7 @@ def test_requests_larger_than_the_pool(trace: Path, cli: Cli) -> None:
     assert len(rejected) == 1
     assert 0 < (most := rejected.pop()) < found["requests"]
     assert f"{most} of {found['requests']} requests do not fit the GPU's pool." in done.stdout
+    assert f"warning: {most} of {found['requests']} requests " in done.stderr
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -354,3 +355,25 @@ def test_answers_are_found_with_the_next_turn(folder: Path, engine: dict[str, An
     )
     found = report.requests["reused_input_tokens"].tolist()
     assert found == [0, 7 * BLOCK]  # the last token of an answer is not computed
+
+
+def test_figures_of_the_host_with_faults(trace: Path) -> None:
+    """A crash long after the end changes nothing of them."""
+    engine = {"scheduler": "vllm", "block_size": BLOCK, "num_gpu_blocks": 40, "host_cache": {"num_blocks": 500}}
+    late = [{"kind": "crash", "at_ms": 9_000_000, "target": "worker:0", "duration_ms": 0}]
+    plain, faulty = (
+        run_trace_replay(trace, trace_block_size=BLOCK, extra_engine_args=engine, faults=faults)
+        for faults in (None, late)
+    )
+    figures = {name: value for name, value in plain.items() if name.startswith("host_")}
+    assert figures["host_loaded_blocks"] > 0
+    assert {name: faulty[name] for name in figures} == figures
+
+
+@pytest.mark.parametrize("more", [{"dp_size": 2}, {"kv_cache_groups": [{"type": "full"}, {"type": "linear"}]}])
+def test_curves_are_of_one_cache(trace: Path, cli: Cli, more: dict[str, Any]) -> None:
+    (name,) = more
+    engine = json.dumps({"scheduler": "vllm", "num_gpu_blocks": 400, **more})
+    words = refused(cli("tiers", trace, "--trace-block-size", str(BLOCK), "--extra-engine-args", engine))
+    assert f"--extra-engine-args: {name}: got " in words
+    assert "want it left out: the curve is of one cache" in words

@@ -676,6 +676,10 @@ func TestParseLive(t *testing.T) {
 			t.Errorf("groups of %s: %+v, %v", name, args.VLLM.Groups, err)
 		}
 	}
+	if _, _, err := ParseLive(`{"dp_size": 1025}`); err == nil ||
+		err.Error() != "dp_size: got 1025, want at most 1024 on live workers" {
+		t.Errorf("1,025 ranks: %v", err)
+	}
 	if _, _, err := ParseLive(`{"num_g2_blocks": 5}`); !errors.As(err, &notBuilt) {
 		t.Errorf("got %v", err)
 	}

@@ -250,7 +250,7 @@ func (f *faultRun) takeBack(ids []engine.RequestID) error {
 
 // admitted records what a pass of worker i that has just begun admits.
 func (f *faultRun) admitted(role engine.Role, i int, pass *engine.Pass) *engine.Pass {
-	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: pass.EndMs}
+	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: pass.EndMs, Copied: pass.Copied}
 	for _, a := range pass.Admitted {
 		of := &f.attempts[a.ID]
 		if of.over {

@@ -128,7 +128,8 @@ var keys = []key{
 			"of `first_admission_prefix_cache_reused_ratio` was on the GPU.", hosted: true,
 		float: func(s *sums) float64 { return ratio(s.copied.Found, s.input) }},
 	{name: "host_store_busy_ratio", unit: "0 to 1",
-		doc: "Part of the time of the workers in which copies to the host ran; null in real time.", hosted: true,
+		doc: "Part of the time of the workers in which copies to the host ran, with those that are still to run when " +
+			"the last request ends, and 1 if they take longer; null in real time.", hosted: true,
 		float: func(s *sums) float64 { return s.used.busy(s.copied.StoreMs) }},
 	{name: "host_load_busy_ratio", unit: "0 to 1", doc: "The same of copies from the host.", hosted: true,
 		float: func(s *sums) float64 { return s.used.busy(s.copied.LoadMs) }},

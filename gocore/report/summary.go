@@ -61,7 +61,7 @@ func (u Resources) busy(ms float64) float64 {
 	if u.DecodeWorkerSeconds <= 0 {
 		return math.NaN()
 	}
-	return ms / 1000 / u.DecodeWorkerSeconds / float64(max(1, u.HostLinks))
+	return min(1, ms/1000/u.DecodeWorkerSeconds/float64(max(1, u.HostLinks)))
 }
 
 // Value is one entry of a report: a Text if that is not empty, else an Int if IsInt, else a Float, of which NaN stands

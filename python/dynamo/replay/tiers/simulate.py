@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,12 @@ def engine_args(given: str) -> dict[str, Any]:
         raise console.UsageError(f"--extra-engine-args: got {values.show(args)}, want a JSON object")
     if args.get("scheduler", "dynamo") == "dynamo":
         raise console.UsageError("--extra-engine-args: got rules without a host tier, want scheduler vllm or sglang")
+    for name, one in (("dp_size", (1, None)), ("kv_cache_groups", (None, [], [{"type": "full"}]))):
+        if args.get(name) not in one:
+            raise console.UsageError(
+                f"--extra-engine-args: {name}: got {values.show(args[name])}, want it left out:"
+                " the curve is of one cache that all layers share"
+            )
     kept = {name: value for name, value in args.items() if name not in _SIZES}
     if isinstance(tier := kept.get("host_cache"), Mapping):
         kept["host_cache"] = {name: value for name, value in tier.items() if name != "num_blocks"}
@@ -59,6 +66,7 @@ def add(
         kv_bytes_per_token=engine.get("kv_bytes_per_token"),
     )["asked"]
     found["simulated"] = []
+    said: dict[str, None] = {}
     for point in expected:
         if point["blocks"]:
             args = {**engine, "num_host_blocks": point["blocks"]}
@@ -68,7 +76,12 @@ def add(
                 for name, value in engine.items()
                 if name not in ("host_cache", "kv_bytes_per_token", *_SPEEDS)
             }
-        report = run_trace_replay(list(trace_files), extra_engine_args=args, replay_concurrency=concurrency, **reading)
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always")
+            report = run_trace_replay(
+                list(trace_files), extra_engine_args=args, replay_concurrency=concurrency, **reading
+            )
+        said.update(dict.fromkeys(str(warning.message) for warning in raised))
         found["simulated"].append(
             {
                 **point,
@@ -79,3 +92,5 @@ def add(
                 "rejected_requests": report["rejected_requests"],
             }
         )
+    for message in said:
+        console.say(f"warning: {message}")
