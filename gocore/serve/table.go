@@ -127,21 +127,21 @@ var options = []option{
 	arg("free_gpu_memory_fraction", "free_gpu_memory_fraction").
 		help(engineGroup, "TensorRT-LLM: fraction of the GPU memory beside the model"),
 	arg("num_g2_blocks", "num_g2_blocks").
-		help(engineGroup, "not built yet: KV blocks in host memory").told("none"),
+		help(engineGroup, "KV blocks in host memory, with scheduler vllm or sglang").told("none"),
 	arg("num_g3_blocks", "num_g3_blocks").
 		help(engineGroup, "not built yet: KV blocks on disk").told("none"),
 	arg("num_host_blocks", "num_host_blocks").
-		help(engineGroup, "not built yet: KV blocks in host memory").told("none"),
+		help(engineGroup, "KV blocks in host memory: --num-g2-blocks by the name of Dynamo 1.6").told("none"),
 	arg("host_offload_d2h_bandwidth_gbps", "host_offload_d2h_bandwidth_gbps").
-		help(engineGroup, "not built yet: GB/s from GPU to host"),
+		help(engineGroup, "GB/s from GPU to host, with --num-host-blocks"),
 	arg("host_offload_h2d_bandwidth_gbps", "host_offload_h2d_bandwidth_gbps").
-		help(engineGroup, "not built yet: GB/s from host to GPU"),
+		help(engineGroup, "GB/s from host to GPU, with --num-host-blocks"),
 	arg("offload_batch_size", "offload_batch_size").
 		help(engineGroup, "not built yet: blocks that are moved together"),
 	arg("bandwidth_g1_to_g2_gbps", "bandwidth_g1_to_g2_gbps").
-		help(engineGroup, "not built yet: GB/s from GPU to host"),
+		help(engineGroup, "GB/s from GPU to host, with --num-g2-blocks"),
 	arg("bandwidth_g2_to_g1_gbps", "bandwidth_g2_to_g1_gbps").
-		help(engineGroup, "not built yet: GB/s from host to GPU"),
+		help(engineGroup, "GB/s from host to GPU, with --num-g2-blocks"),
 	arg("bandwidth_g2_to_g3_gbps", "bandwidth_g2_to_g3_gbps").
 		help(engineGroup, "not built yet: GB/s from host to disk"),
 	arg("bandwidth_g3_to_g2_gbps", "bandwidth_g3_to_g2_gbps").
