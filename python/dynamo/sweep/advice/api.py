@@ -299,7 +299,7 @@ def _examine(
     figures = point["figures"]
     content |= {
         "deployment": deployment.words(point["deployment"]),
-        "flags": [f"{_each(winner)}: {flags.command(winner.engine, question.model)}"],
+        "flags": _flags(winner, question),
         "gpus": winner.gpus,
         "gpu_hours": figures["gpu_hours"],
         "targets": _targets(point, sampled, runner.run([winner])[winner.name]),
@@ -314,6 +314,14 @@ def _examine(
         content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(point))
         content["sensitivity"] = checks.sensitivity(runner, valid, winner.name)
     content["next_best"] = _next_best(question, by_name, found, ranked)
+
+
+def _flags(winner: Candidate, question: Question) -> list[str]:
+    shared = question.run["extra_engine_args"]
+    lines = [f"{_each(winner)}: {flags.command(winner.engine, question.model, shared)}"]
+    if sum(winner.pools) > 1:
+        lines.append(f"in front of them: {flags.router(winner.rest['router_mode'])}")
+    return lines
 
 
 def _each(winner: Candidate) -> str:
@@ -370,11 +378,12 @@ def _next_best(question: Question, by_name: Mapping[str, Candidate], found: Foun
     best = found.whole[ranked[0]]
     if len(ranked) > 1:
         second, figures = by_name[ranked[1]], found.whole[ranked[1]]["figures"]
-        speeds = (
-            f"{figures['tok_s_per_user']:.4g} instead of {best['figures']['tok_s_per_user']:.4g} tokens/s for each user"
-        )
-        same = f"as many GPUs, {speeds}" if second.gpus == by_name[ranked[0]].gpus else f"{second.gpus} GPUs, {speeds}"
-        lines.append(f"{second.name}: {same}")
+        theirs, ours = (f"{each['tok_s_per_user']:.4g}" for each in (figures, best["figures"]))
+        speeds = f"{theirs} instead of {ours} tokens/s for each user"
+        if theirs == ours:
+            speeds = f"and no difference: {ours} tokens/s for each user; of equals the first one is the answer"
+        same = "as many GPUs" if second.gpus == by_name[ranked[0]].gpus else f"{second.gpus} GPUs"
+        lines.append(f"{second.name}: {same}, {speeds}")
     fewer = [
         name
         for name, point in found.whole.items()

@@ -26,6 +26,8 @@ STARTUP_S = 120
 """How long a worker takes to come back, and one that is added to start, unless engine_args says it."""
 DETECTION_MS, MIGRATIONS = 10_000, 3
 _TRAFFIC = "traffic.jsonl"
+MOST_LOST = 4
+"""The workers of a pool that are lost, one after the other in runs of their own; the worst loss is told."""
 WAITING = 1
 """Waiting requests per worker that the autoscaler aims at."""
 
@@ -95,16 +97,27 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
     targets = (
         {"worker": "worker"} if len(winner.pools) == 1 else {"prefill": "prefill worker", "decode": "decode worker"}
     )
-    cases: dict[str, dict[str, Any]] = {}
+    cases: dict[str, list[dict[str, Any]]] = {}
     for target, words in targets.items():
-        cases[f"loss of a {words} at the peak"] = {"faults": [_crash(peak, f"{target}:0")], **lost}
+        count = winner.pools[0 if target in ("worker", "prefill") else 1]
+        each = [{"faults": [_crash(peak, f"{target}:{at}")], **lost} for at in range(min(count, MOST_LOST))]
+        of = f", the worst of {len(each)}" if len(each) > 1 else ""
+        cases[f"loss of a {words} at the peak, second {peak / 1000:.0f}{of}"] = each
     if on_node := node_of(question, winner):
         faults = [_crash(peak, target) for target in on_node]
-        cases[f"loss of a node at the peak, with {' and '.join(on_node)}"] = {"faults": faults, **lost}
+        cases[f"loss of a node at the peak, with {' and '.join(on_node)}"] = [{"faults": faults, **lost}]
     if len(winner.pools) == 1 and winner.pools[0] > 1:
         policy = {"policy": "hpa", "target": WAITING, "min": 1, "max": winner.pools[0]}
-        cases["autoscaling"] = {"autoscaler": policy, **startup}
-    return [_case(runner, winner, name, keys) for name, keys in cases.items()]
+        cases["autoscaling"] = [{"autoscaler": policy, **startup}]
+    return [max((_case(runner, winner, name, keys) for keys in each), key=_badness) for name, each in cases.items()]
+
+
+def _badness(case: Mapping[str, Any]) -> tuple[bool, bool, float, float]:
+    """Orders outcomes of a disturbance: the worst is not known, then what breaks the SLA, by what fails and by TTFT."""
+    if "unknown" in case:
+        return True, True, 0, 0
+    figures = case["figures"]
+    return False, not case["holds"], figures.get("failed_requests", 0), figures.get("p90_ttft_ms", 0)
 
 
 def _crash(at_ms: float, target: str) -> dict[str, Any]:
@@ -130,7 +143,7 @@ def _case(runner: Runner, winner: Candidate, name: str, keys: Mapping[str, Any])
         return {"name": name, "unknown": str(error)}
     if point["status"] not in (OK, INFEASIBLE) or not point["figures"]:
         return {"name": name, "unknown": point["reason"]}
-    names = ("failed_requests", "migrated_requests", "gpu_hours", "num_requests", "completed_requests")
+    names = ("failed_requests", "migrated_requests", "gpu_hours", "num_requests", "completed_requests", "p90_ttft_ms")
     figures = {figure: point["figures"][figure] for figure in names if figure in point["figures"]}
     return {"name": name, "holds": point["status"] == OK, "reason": point["reason"], "figures": figures}
 

@@ -13,6 +13,8 @@ _VLLM = {
     "dp_size": "--data-parallel-size",
     "max_num_seqs": "--max-num-seqs",
     "max_num_batched_tokens": "--max-num-batched-tokens",
+    "block_size": "--block-size",
+    "num_gpu_blocks": "--num-gpu-blocks-override",
 }
 _SGLANG = {
     "aic_tp_size": "--tp-size",
@@ -20,16 +22,27 @@ _SGLANG = {
     "aic_moe_ep_size": "--ep-size",
     "max_num_seqs": "--max-running-requests",
     "sglang.chunked_prefill_size": "--chunked-prefill-size",
+    "block_size": "--page-size",
+    "num_gpu_blocks": "--max-total-tokens",
 }
+_FRONTEND = {"kv_router": "kv", "round_robin": "round-robin"}
 
 
-def command(engine: Mapping[str, Any], model: str | None) -> str:
-    """The command that starts one worker, by the keys ``engine.FIELD`` of a candidate."""
-    given = {name.removeprefix("engine."): value for name, value in engine.items()}
+def router(mode: str) -> str:
+    """The command that starts the router of several workers."""
+    return f"python3 -m dynamo.frontend --router-mode {_FRONTEND[mode]}"
+
+
+def command(engine: Mapping[str, Any], model: str | None, shared: Mapping[str, Any] | None = None) -> str:
+    """The command that starts one worker, by the keys ``engine.FIELD`` of a candidate and what all have in common."""
+    of_all = {name: value for name, value in (shared or {}).items() if name in ("block_size", "num_gpu_blocks")}
+    given = {**of_all, **{name.removeprefix("engine."): value for name, value in engine.items()}}
     further = [*host("engine", given, given["engine_type"]), *drafts(given, given["engine_type"])]
     name = model or "MODEL"
     if given["engine_type"] == "sglang":
         words, flags = ["python", "-m", "sglang.launch_server", "--model-path", name], _SGLANG
+        if "num_gpu_blocks" in given:
+            given["num_gpu_blocks"] *= given.get("block_size", 1)
         if given.get("aic_attention_dp_size", 1) > 1:
             # There, tp counts all GPUs of the engine, and ranks of attention are made of them.
             given["aic_tp_size"] = given["aic_attention_dp_size"]

@@ -30,7 +30,7 @@ def sections(content: Content) -> list[tuple[str, list[str]]]:
     if content["winner"] is None:
         found.append(("Answer", [_no_answer(content)]))
     else:
-        found.append(("Start", [content["deployment"], *content["flags"]]))
+        found.append(("Start", [content["deployment"], *content["flags"], *_files(content)]))
         found.append(("Cost", [_cost(content)]))
         found.append(("Service level", [_target(target) for target in content["targets"]]))
     found.append(("How sure", _sure(content)))
@@ -88,6 +88,14 @@ def _no_answer(content: Content) -> str:
     )
 
 
+def _files(content: Content) -> list[str]:
+    if content["point"] is None:
+        return []
+    return [
+        f"as files, with every flag that was simulated: python -m dynamo.sweep export FOLDER {content['point']} -o NEW"
+    ]
+
+
 def _cost(content: Content) -> str:
     gpus = f"{content['gpus']} GPU{'s' if content['gpus'] != 1 else ''}"
     if content["cost_per_hour"] is None:
@@ -132,7 +140,8 @@ def _case(case: Mapping[str, Any], content: Content) -> str:
     verdict = "the service level holds" if case["holds"] else f"the service level breaks ({case['reason']})"
     parts = [f"{case['name']}: {verdict}"]
     if "failed_requests" in figures:
-        parts.append(f"{figures['failed_requests']:g} requests fail, {figures['migrated_requests']:g} go on elsewhere")
+        failed, migrated = figures["failed_requests"], figures["migrated_requests"]
+        parts.append(f"{failed:g} requests fail (percentiles leave them out), {migrated:g} go on elsewhere")
     if case["name"] == "autoscaling" and content["gpu_hours"]:
         saved = 1 - figures["gpu_hours"] / content["gpu_hours"]
         parts.append(

@@ -17,6 +17,8 @@ from dynamo.sweep.exports import graph, plain, readme, scripts, verify
 from dynamo.sweep.exports import plan as plans
 from dynamo.sweep.exports.plan import Plan
 from dynamo.sweep.exports.scaling import PROMETHEUS
+from dynamo.sweep.sla import bound_of
+from dynamo.sweep.summary import RECOMMENDATION
 
 BEST = "best"
 _SCRIPT_MODE = 0o755
@@ -64,7 +66,7 @@ def export(
     target = Path(values.path("-o", output))
     if target.exists():
         raise ValueError(f"-o: {os.fspath(target)!r} exists, want a new folder")
-    plan = plans.of(_point(content, point), model, name)
+    plan = plans.of(_as_recommended(_point(content, point), content.get(RECOMMENDATION)), model, name)
     texts, left_out = contents(plan, values.text("--prometheus", prometheus))
     _write(target, texts)
     return Export(target, tuple(texts), left_out, tuple(plan.warnings))
@@ -108,6 +110,22 @@ def _point(content: Mapping[str, Any], wanted: int | str) -> Mapping[str, Any]:
         first, last = min(points, default=0), max(points, default=0)
         raise ValueError(f"POINT: got {values.show(wanted)}, want best or an id from {first} to {last}")
     return cast(Mapping[str, Any], points[int(text)])
+
+
+def _as_recommended(point: Mapping[str, Any], recommendation: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The point with the intervals of its recommendation: those are of draws of the traffic, which the point is not."""
+    if recommendation is None or recommendation["point"] != point["id"]:
+        return point
+    targets = {target["bound"]: target for target in recommendation["targets"]}
+    intervals, verdicts = dict(point["intervals"]), []
+    for verdict in point["sla"]:
+        target = targets.get(str(bound_of(verdict)))
+        if target is not None:
+            verdict = {**verdict, "sure": target["sure"] and not target["within_error"]}
+            if target["low"] is not None:
+                intervals[verdict["figure"]] = [max(target["low"], 0), target["high"]]
+        verdicts.append(verdict)
+    return {**point, "intervals": intervals, "sla": verdicts}
 
 
 def _prediction(plan: Plan) -> dict[str, Any]:

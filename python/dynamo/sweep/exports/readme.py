@@ -56,7 +56,7 @@ def _predicted(plan: Plan) -> str:
 
 def _sla(plan: Plan) -> list[str]:
     lines = [
-        f"{bound_of(v)}: {v['value']:.4g}, {'kept' if v['met'] else 'missed'}"
+        f"{bound_of(v)}: {v['value']:.4g}, {('kept' if v['sure'] else 'kept, but not sure') if v['met'] else 'missed'}"
         for v in plan.sla
         if v["value"] is not None
     ]
