@@ -413,7 +413,7 @@ MODEL = Path(__file__).resolve().parents[1] / "examples/models/tiny"
         ("dynamo.replay", {"--router-policy-config": "x"}),
         (
             "dynamo.mocker",
-            {"--num-g2-blocks": "5", "--offload-batch-size": "3", "--bandwidth-g1-to-g2-gbps": "1"},
+            {"--num-g3-blocks": "5", "--offload-batch-size": "3", "--bandwidth-g2-to-g3-gbps": "1"},
         ),
     ],
 )
