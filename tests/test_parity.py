@@ -413,7 +413,7 @@ MODEL = Path(__file__).resolve().parents[1] / "examples/models/tiny"
         ("dynamo.replay", {"--router-policy-config": "x"}),
         (
             "dynamo.mocker",
-            {"--num-g3-blocks": "5", "--offload-batch-size": "3", "--bandwidth-g2-to-g3-gbps": "1"},
+            {"--offload-batch-size": "3", "--bandwidth-g2-to-g3-gbps": "1", "--bandwidth-g3-to-g2-gbps": "1"},
         ),
     ],
 )
@@ -425,6 +425,17 @@ def test_help_says_what_is_refused_until_it_is_built(module: str, unlike_default
         assert (done.returncode, "is not built yet" in done.stderr) == (2, True), done
         assert "not built yet: " in described[option]
         assert "not built yet: " not in described["--num-workers"]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--num-g2-blocks", "5"), ("--bandwidth-g1-to-g2-gbps", "1")])
+def test_host_memory_is_built_for_other_schedulers_only(option: str, value: str) -> None:
+    """By Dynamo's own rules it is refused as before; the help no longer says that nothing is built."""
+    run = ["--model-path", str(MODEL), "--discovery-backend", "mem", option, value]
+    done = subprocess.run([sys.executable, "-m", "dynamo.mocker", *run], capture_output=True, text=True)
+    assert (done.returncode, "is not built yet" in done.stderr) == (2, True), done
+    described = described_options("dynamo.mocker")
+    assert "not built yet: " not in described[option]
+    assert "with scheduler vllm or sglang" in " ".join(described["--num-g2-blocks"].split())
 
 
 def test_help_of_live_workers_shows_what_the_core_does() -> None:
