@@ -25,8 +25,8 @@ func check(o *strictjson.Object, in shell) error {
 			return err
 		}
 	}
-	if in == live && o.Int("dp_size") > mostLiveRanks {
-		return mismatch(o, "dp_size", fmt.Sprintf("at most %d on live workers", mostLiveRanks))
+	if in == live && o.Int("dp_size") > MostLiveRanks {
+		return mismatch(o, "dp_size", fmt.Sprintf("at most %d on live workers", MostLiveRanks))
 	}
 	if !in.onClock() || named(o).rules != Dynamo {
 		if err := checkRanks(o); err != nil {
@@ -263,8 +263,8 @@ func checkAIC(o *strictjson.Object) error {
 	return nil
 }
 
-// mostLiveRanks is how many ranks a worker's card may announce; frontends do not use a worker with more.
-const mostLiveRanks = 1024
+// MostLiveRanks is how many ranks a worker's card may announce; frontends do not use a worker with more.
+const MostLiveRanks = 1024
 
 // checkRanks refuses several ranks of an engine whose rules for them are not known.
 func checkRanks(o *strictjson.Object) error {

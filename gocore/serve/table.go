@@ -102,7 +102,7 @@ var options = []option{
 		help(engineGroup, "divides every duration (default: 1)"),
 	arg("decode_speedup_ratio", "decode_speedup_ratio").
 		help(engineGroup, "divides decode durations once more (default: 1)"),
-	arg("data_parallel_size", "dp_size").taking(strictjson.Integer{Min: 1, Max: 1024}).
+	arg("data_parallel_size", "dp_size").taking(strictjson.Integer{Min: 1, Max: engineargs.MostLiveRanks}).
 		help(engineGroup, "data-parallel ranks of each worker (default: 1)"),
 	arg("planner_profile_data", "planner_profile_data").
 		help(engineGroup, "measured durations: an NPZ file or a folder").told("none"),

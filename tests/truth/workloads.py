@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Case = dict[str, Any]
@@ -143,48 +144,46 @@ def ranks_case(rng: random.Random, number: int, asynchronous: bool, release: str
     return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "vllm": vllm}
 
 
-def vllm_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
-    """A workload of one vLLM engine with a tier of host memory; without one before release 0.33."""
-    case = vllm_case(rng, number, asynchronous, "vllm-0.28")
+def _with_host(
+    draw: Callable[[], Case], rng: random.Random, release: str, most_rows: int, without: Sequence[str]
+) -> Case:
+    """A workload that ``draw`` draws, with a tier of host memory; without one before release 0.33.
+
+    It has no small blocks and at most ``most_rows`` rows, as vLLM takes minutes otherwise, and none of the engine
+    arguments in ``without``.
+    """
+    case = draw()
     if release == "vllm-0.28":
         return case
-    while case["engine"]["block_size"] < 8 or len(case["rows"]) > 50:  # vLLM takes minutes
-        case = vllm_case(rng, number, asynchronous, "vllm-0.28")
+    while case["engine"]["block_size"] < 8 or len(case["rows"]) > most_rows:
+        case = draw()
     engine = case["engine"]
-    for name in ("enable_prefix_caching", "enable_chunked_prefill"):
+    for name in without:
         engine.pop(name, None)
     case["vllm"] = {"async_scheduling": False}
     engine["host_cache"] = _host_cache(rng, engine)
     return case
 
 
+def vllm_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """A workload of one vLLM engine with a tier of host memory."""
+    without = ("enable_prefix_caching", "enable_chunked_prefill")
+    return _with_host(lambda: vllm_case(rng, number, asynchronous, "vllm-0.28"), rng, release, 50, without)
+
+
 def hybrid_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
-    """Several KV groups and a tier of host memory; without one before release 0.33."""
-    case = hybrid_case(rng, number, asynchronous, release)
-    if release == "vllm-0.28":
-        return case
-    while case["engine"]["block_size"] < 8 or len(case["rows"]) > 50:
-        case = hybrid_case(rng, number, asynchronous, release)
-    engine = case["engine"]
-    engine.pop("enable_prefix_caching", None)
-    case["vllm"] = {"async_scheduling": False}
-    engine["host_cache"] = _host_cache(rng, engine) | {"blocks_per_chunk": 1}
+    """Several KV groups and a tier of host memory, by whole blocks."""
+    without = ("enable_prefix_caching",)
+    case = _with_host(lambda: hybrid_case(rng, number, asynchronous, release), rng, release, 50, without)
+    if "host_cache" in case["engine"]:
+        case["engine"]["host_cache"]["blocks_per_chunk"] = 1
     return case
 
 
 def ranks_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
-    """Data-parallel ranks of which each has a tier of host memory; without one before release 0.33."""
-    case = ranks_case(rng, number, asynchronous, release)
-    if release == "vllm-0.28":
-        return case
-    while case["engine"]["block_size"] < 8 or len(case["rows"]) > 80:
-        case = ranks_case(rng, number, asynchronous, release)
-    engine = case["engine"]
-    for name in ("enable_prefix_caching", "prefill_schedule_interval"):
-        engine.pop(name, None)
-    case["vllm"] = {"async_scheduling": False}
-    engine["host_cache"] = _host_cache(rng, engine)
-    return case
+    """Data-parallel ranks of which each has a tier of host memory."""
+    without = ("enable_prefix_caching", "prefill_schedule_interval")
+    return _with_host(lambda: ranks_case(rng, number, asynchronous, release), rng, release, 80, without)
 
 
 def _host_cache(rng: random.Random, engine: Case) -> Case:

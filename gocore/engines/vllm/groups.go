@@ -23,7 +23,7 @@ import (
 type groups struct {
 	engineargs.Groups
 	run    int // blocks that a hit needs at its end
-	found  int // the same of a hit on the host
+	found  int // blocks that a hit on the host needs at its end
 	period int // of those that retention keeps, in blocks; 0 for none
 }
 

@@ -27,7 +27,7 @@ STARTUP_S = 120
 DETECTION_MS, MIGRATIONS = 10_000, 3
 _TRAFFIC = "traffic.jsonl"
 MOST_LOST = 4
-"""The workers of a pool that are lost, one after the other in runs of their own; the worst loss is told."""
+"""How many workers of a pool are lost, each in a run of its own, of which the worst is shown."""
 WAITING = 1
 """Waiting requests per worker that the autoscaler aims at."""
 

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dynamo.sweep.exports.engine import drafts, host
+from dynamo.sweep.exports.engine import drafts, host, pool
+from dynamo.sweep.exports.table import MODES
 
 _VLLM = {
     "aic_tp_size": "--tensor-parallel-size",
@@ -14,7 +15,6 @@ _VLLM = {
     "max_num_seqs": "--max-num-seqs",
     "max_num_batched_tokens": "--max-num-batched-tokens",
     "block_size": "--block-size",
-    "num_gpu_blocks": "--num-gpu-blocks-override",
 }
 _SGLANG = {
     "aic_tp_size": "--tp-size",
@@ -23,26 +23,25 @@ _SGLANG = {
     "max_num_seqs": "--max-running-requests",
     "sglang.chunked_prefill_size": "--chunked-prefill-size",
     "block_size": "--page-size",
-    "num_gpu_blocks": "--max-total-tokens",
 }
-_FRONTEND = {"kv_router": "kv", "round_robin": "round-robin"}
 
 
 def router(mode: str) -> str:
     """The command that starts the router of several workers."""
-    return f"python3 -m dynamo.frontend --router-mode {_FRONTEND[mode]}"
+    return f"python3 -m dynamo.frontend --router-mode {MODES[mode].dynamo}"
 
 
 def command(engine: Mapping[str, Any], model: str | None, shared: Mapping[str, Any] | None = None) -> str:
     """The command that starts one worker, by the keys ``engine.FIELD`` of a candidate and what all have in common."""
     of_all = {name: value for name, value in (shared or {}).items() if name in ("block_size", "num_gpu_blocks")}
     given = {**of_all, **{name.removeprefix("engine."): value for name, value in engine.items()}}
-    further = [*host("engine", given, given["engine_type"]), *drafts(given, given["engine_type"])]
+    program = given["engine_type"]
+    further = [*host("engine", given, program), *drafts(given, program)]
+    if "num_gpu_blocks" in given:
+        further = [*pool("engine.num_gpu_blocks", {"block_size": 1, **given}, program), *further]
     name = model or "MODEL"
-    if given["engine_type"] == "sglang":
+    if program == "sglang":
         words, flags = ["python", "-m", "sglang.launch_server", "--model-path", name], _SGLANG
-        if "num_gpu_blocks" in given:
-            given["num_gpu_blocks"] *= given.get("block_size", 1)
         if given.get("aic_attention_dp_size", 1) > 1:
             # There, tp counts all GPUs of the engine, and ranks of attention are made of them.
             given["aic_tp_size"] = given["aic_attention_dp_size"]

@@ -53,7 +53,7 @@ def command(name: str, arguments: Mapping[str, Any]) -> Command:
         if path in given and path not in skipped:
             words += _plain(f"{name}.{path}", row, given[path], engine)
         if path == "num_gpu_blocks" and path in given:
-            words += _pool(f"{name}.{path}", given, engine)
+            words += pool(f"{name}.{path}", given, engine)
     words += host(name, given, engine)
     _once(name, words)
     clip = given.get("sglang.clip_max_new_tokens", _CLIP_DEFAULT)
@@ -148,7 +148,8 @@ def drafts(given: Mapping[str, Any], engine: str) -> list[str]:
     ]
 
 
-def _pool(path: str, given: Mapping[str, Any], engine: str) -> list[str]:
+def pool(path: str, given: Mapping[str, Any], engine: str) -> list[str]:
+    """The words of the size of the KV pool, which SGLang takes in tokens."""
     blocks = given["num_gpu_blocks"]
     if engine == SGLANG and blocks is not None:
         blocks *= int(given["block_size"])

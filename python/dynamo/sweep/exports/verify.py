@@ -28,7 +28,7 @@ _MOMENT_MS = 1.0
 """How long a client takes to ask again, and between its first request and that of the next client. An engine whose pass
 has begun takes neither into it."""
 _DRAWS = 9
-"""Arrivals of a run with a rate are drawn so many times: the benchmark draws others."""
+"""How many times the arrivals of a run with a rate are drawn: those of the benchmark are others."""
 _SECONDS = 120
 """How long a run with a rate lasts, unless that is too few or too many requests."""
 _MOST_CLIENTS = 512
