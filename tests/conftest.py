@@ -47,6 +47,22 @@ def command(*arguments: str, module: str = "dynamo.replay") -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
+_reasons: list[str] = []  # why tests have failed, in CI
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed and os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = crash.message if crash else str(report.longrepr)
+        _reasons.append(f"{report.when} of {report.nodeid} failed: {reason.partition(chr(10))[0][:300]}")
+
+
+def pytest_unconfigure() -> None:
+    """Prints a line for each failed test last of all: pytest prints no summary if one of its processes breaks down."""
+    if _reasons:
+        print("", *_reasons[:30], sep="\n", file=sys.__stderr__, flush=True)
+
+
 @pytest.fixture(autouse=True)
 def no_process_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Ends the processes that a test has left behind, and fails it if it had not failed."""

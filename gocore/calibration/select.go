@@ -10,7 +10,7 @@ import (
 	"dynosim/gocore/engineargs"
 )
 
-// levels from the most to the least specific.
+// levels from the most to the least specific; doc.go says what each covers.
 var levels = []string{"model", "kin", "gpu", "engine"}
 
 // Key is what the arguments of an engine say about it; "" where they say nothing. Entries are chosen by it, and fits
@@ -123,11 +123,11 @@ func (p Profile) measuredAs(checkpoint string) string {
 	return found
 }
 
-// fits reports whether nothing that is known about an engine contradicts an entry.
+// fits reports whether an entry is of the same engine, and equal in every field that both of them know.
 func (e *Entry) fits(k Key) bool {
-	same := func(want, got string) bool { return want == "" || got == "" || strings.EqualFold(want, got) }
+	sameOrUnknown := func(want, got string) bool { return want == "" || got == "" || strings.EqualFold(want, got) }
 	return e.Engine == k.Engine && e.Timing == k.Timing &&
-		same(e.System, k.System) && same(Family(e.Model), Family(k.Model)) && same(e.Precision, k.Precision)
+		sameOrUnknown(e.System, k.System) && sameOrUnknown(Family(e.Model), Family(k.Model)) && sameOrUnknown(e.Precision, k.Precision)
 }
 
 // name says what an entry is about.

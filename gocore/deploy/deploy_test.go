@@ -78,8 +78,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestDiffer: pools that hand prompts over have one engine, one scheduler and one block size.
-func TestDiffer(t *testing.T) {
+// TestMismatch: pools that hand prompts over have one engine, one scheduler and one block size.
+func TestMismatch(t *testing.T) {
 	parse := func(text string) engineargs.Args {
 		args, _, err := engineargs.Parse(text)
 		if err != nil {
@@ -88,18 +88,18 @@ func TestDiffer(t *testing.T) {
 		return args
 	}
 	plain := parse(`{}`)
-	if d := Differ(plain, plain); d != nil {
+	if d := Mismatch(plain, plain); d != nil {
 		t.Errorf("got %+v of equal pools", d)
 	}
 	for text, want := range map[string]Difference{
 		`{"engine_type": "sglang"}`: {"engine_type", "vllm", "sglang"},
 		`{"block_size": 32}`:        {"block_size", "64", "32"},
 	} {
-		if d := Differ(plain, parse(text)); d == nil || *d != want {
+		if d := Mismatch(plain, parse(text)); d == nil || *d != want {
 			t.Errorf("%s: got %+v, want %+v", text, d, want)
 		}
 	}
-	if d := Differ(plain, parse(`{"scheduler": "vllm"}`)); d == nil || d.Argument != "scheduler" {
+	if d := Mismatch(plain, parse(`{"scheduler": "vllm"}`)); d == nil || d.Argument != "scheduler" {
 		t.Errorf("got %+v of two schedulers", d)
 	}
 }

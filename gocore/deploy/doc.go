@@ -3,7 +3,7 @@
 //
 //	router_config, seed      ParseRouting -> Routing.Stages   the routers of one pool, or of prefill and decode workers
 //	engine arguments         Model                            how long passes take, unless the AIC SDK is asked
-//	                         Differ                           what keeps two pools from handing prompts over
+//	                         Mismatch                         what keeps two pools from handing prompts over
 //
 // What the AIC SDK says is asked for by aic/session, what profiles set by calibration; package fleet runs the result.
 package deploy

@@ -9,8 +9,8 @@ type Traits struct {
 	Handoff Handoff
 	// HandoffOrder says which side of a hand-off is asked first, if the rule is Coordinated.
 	HandoffOrder handoff.Order
-	// Undisturbed tells that hand-offs take their course: what becomes of them if a worker is lost, or the request is
-	// taken back, is not known.
+	// Undisturbed says that hand-offs cannot be interrupted: it is not known what becomes of one whose worker is lost,
+	// or whose request is withdrawn. Faults are refused then.
 	Undisturbed bool
 
 	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart

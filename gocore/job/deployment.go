@@ -147,7 +147,7 @@ func checkPair(prefill, decode engineargs.Args) error {
 	case decode.Role != engine.Decode:
 		return wrong("decode_engine_args: worker_type", decode.Role, "decode")
 	}
-	if differ := deploy.Differ(prefill, decode); differ != nil {
+	if differ := deploy.Mismatch(prefill, decode); differ != nil {
 		return wrong("decode_engine_args: "+differ.Argument, differ.Decode,
 			"the same as in prefill_engine_args, "+differ.Prefill)
 	}

@@ -93,8 +93,8 @@ func orNever(o *strictjson.Object, name string) float64 {
 	return o.Float(name)
 }
 
-// faultsUnheard warns of faults of the news about caches that no router hears.
-func (s *Spec) faultsUnheard() (warnings []string) {
+// warnOfUnusedCacheFaults warns of faults of cache events if the router gets no such events.
+func (s *Spec) warnOfUnusedCacheFaults() (warnings []string) {
 	mode := s.routing.Mode
 	if mode.Configured || mode.Asks || mode.Hears {
 		return nil
@@ -102,7 +102,7 @@ func (s *Spec) faultsUnheard() (warnings []string) {
 	for _, kind := range []faults.Kind{faults.EventsLost, faults.RouterStale} {
 		if s.scripted(func(f *faults.Fault) bool { return f.Kind == kind }) {
 			warnings = append(warnings, fmt.Sprintf("faults of kind %s have no effect with router_mode %s, which "+
-				"does not hear of caches", kind, mode.Name))
+				"gets no cache events", kind, mode.Name))
 		}
 	}
 	return warnings

@@ -33,7 +33,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) (warnings []string) {
 		s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
 		warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode "+mode.Name)
 	}
-	return append(warnings, s.faultsUnheard()...)
+	return append(warnings, s.warnOfUnusedCacheFaults()...)
 }
 
 // unusedSeed returns a warning that the seed has no effect because nothing is drawn from it, "" for none.

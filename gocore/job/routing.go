@@ -35,7 +35,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "kv_event_lag_ms", Got: o.Shown("kv_event_lag_ms"),
 			Want: "router_mode " + router.KVMode + " with it: a router of mode " + mode.Name +
-				" does not hear of caches",
+				" gets no cache events",
 		}
 	}
 	if mode.Asks {

@@ -123,7 +123,7 @@ func (r *run) Request(id engine.RequestID) engine.Request {
 // Prompt implements [fleet.World].
 func (r *run) Prompt(id engine.RequestID) engine.Request { return r.Request(id) }
 
-// Routed implements [fleet.World].
+// ForRouter implements [fleet.World].
 func (r *run) ForRouter(req engine.Request) router.Request {
 	if r.faults == nil {
 		return RouterRequest(req, r.Workload, r.collector.ArrivalMs(req.ID))

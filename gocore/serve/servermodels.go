@@ -260,7 +260,7 @@ func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
 	if m.lagMs = o.Float(lag); m.lagMs > 0 && !mode.Configured && !mode.Hears {
 		return &strictjson.FieldError{
 			Field: lag, Got: o.Shown(lag),
-			Want: "router_mode " + configuredModes() + " with it: another router does not hear of caches",
+			Want: "router_mode " + configuredModes() + " with it: another router gets no cache events",
 		}
 	}
 	var warnings []string
@@ -324,7 +324,7 @@ func (m *servedModel) parsePools(o *strictjson.Object) error {
 	if err := m.addPool(o, engine.Decode.String(), o.Text("decode_engine_args"), decode); err != nil {
 		return err
 	}
-	if differ := deploy.Differ(m.pools[0].Args, m.pools[1].Args); differ != nil {
+	if differ := deploy.Mismatch(m.pools[0].Args, m.pools[1].Args); differ != nil {
 		return fmt.Errorf("%s: got %s of prefill workers and %s of decode workers, want the same", differ.Argument,
 			differ.Prefill, differ.Decode)
 	}

@@ -14,8 +14,8 @@ type Drafts struct {
 
 // rate is the probability of a draft to be accepted.
 type rate struct {
-	below   uint64 // accepted if a draw is below this,
-	certain uint64 // or if this is 1: it takes no draw then
+	below   uint64 // accepted if its draw is below this
+	certain uint64 // 1 if it is always accepted: it takes no draw then
 	draws   int    // 1, or 0 if it is certain
 	offset  int    // draws of the drafts before
 }
@@ -43,8 +43,9 @@ func New(rates []float64, seed uint64) *Drafts {
 // MaxBurst returns the largest number of tokens a request may emit in one pass.
 func (d *Drafts) MaxBurst() int { return 1 + d.drafts }
 
-// Bursts draws the numbers of tokens that requests emit in one pass, each at least 1, in this order. A request that has
-// fewer tokens left draws as many numbers. A rate of 1 draws no number from the generator.
+// Bursts draws the numbers of tokens that requests emit in one pass, each at least 1, in this order. A request that
+// has fewer tokens left consumes the same random numbers as any other; the caller cuts its burst. A rate of 1 consumes
+// none.
 //
 // What comes next can hardly be predicted, so there is no branch on it: a processor would guess wrong for every other
 // request. All draws that a request may take are looked at, and counted only up to the first draft that is rejected.

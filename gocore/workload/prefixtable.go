@@ -15,8 +15,8 @@ type prefix struct {
 //	prompts 0-1-2-3, 0-1-4, 5      first   start: 0   0: 1   1: 2   2: 3   3: -   4: -   5: -
 //	                               others  after 1: 4   start: 5
 type prefixTable struct {
-	perSegment uint64
-	from       uint64 // places before that are not in first: those of the chunks of another interner
+	perSegment uint64 // engine blocks per chunk
+	from       uint64 // what place subtracts: chunks that another interner has numbered have no place in first
 	first      []successor
 	others     map[prefix]uint32
 }
@@ -28,11 +28,12 @@ type successor struct {
 	known   bool
 }
 
-// newPrefixTable makes an empty map for chunks of perSegment blocks, the first of which has the number chunks.
-func newPrefixTable(perSegment int, chunks uint64) prefixTable {
+// newPrefixTable makes an empty map for chunks of perSegment blocks. The first chunk that it gets has the number
+// firstChunk.
+func newPrefixTable(perSegment int, firstChunk uint64) prefixTable {
 	p := prefixTable{perSegment: uint64(perSegment), others: make(map[prefix]uint32)}
-	if chunks > 0 {
-		p.from = chunks + 1
+	if firstChunk > 0 {
+		p.from = firstChunk + 1
 	}
 	return p
 }

@@ -11,8 +11,8 @@ import (
 const (
 	// lpmQueueLimit is the longest queue that is sorted.
 	lpmQueueLimit = 128
-	// A request that has at most the given number of tokens in the cache, and shares at least as many with one before
-	// it in the queue that is in the same situation, goes behind: it will find them when that one has run.
+	// Of several waiting requests whose prompts begin alike, and of which at most demotionTokens tokens are cached, only
+	// the first keeps its turn. The others are demoted: they will find the beginning in the cache when it has run.
 	demotionTokens = 32
 	// refreshEvery is how often a queue in order of arrival is looked up, counted in attempts to admit requests.
 	refreshEvery = 32
@@ -20,8 +20,8 @@ const (
 
 // lpm is scratch of longest-prefix-match.
 type lpm struct {
-	scores   []score
-	demoters map[kvcache.BlockID]struct{}
+	scores         []score
+	seenBeginnings map[kvcache.BlockID]struct{}
 }
 
 type score struct {
@@ -75,7 +75,7 @@ func compareScores(a, b score) int {
 func (s *Scheduler) scoreQueue() {
 	last := (demotionTokens - 1) / s.pageSize
 	s.lpm.scores = s.lpm.scores[:0]
-	clear(s.lpm.demoters)
+	clear(s.lpm.seenBeginnings)
 	for i := range s.waiting.Len() {
 		r := s.waiting.At(i)
 		key := &r.lease.Key
@@ -84,8 +84,8 @@ func (s *Scheduler) scoreQueue() {
 		if named := len(key.Prompt.Segments) * key.Prompt.PerSegment; device <= demotionTokens &&
 			r.promptTokens >= demotionTokens && last < named {
 			id := key.Prompt.Block(last)
-			_, c.demoted = s.lpm.demoters[id]
-			s.lpm.demoters[id] = struct{}{}
+			_, c.demoted = s.lpm.seenBeginnings[id]
+			s.lpm.seenBeginnings[id] = struct{}{}
 		}
 		s.lpm.scores = append(s.lpm.scores, c)
 	}

@@ -92,7 +92,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		ratio:    newRatio(args.SGLang.Conservativeness),
 		roll:     newRoll(args.BlockSize),
 		namer:    &kvcache.Namer{},
-		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
+		lpm:      lpm{seenBeginnings: make(map[kvcache.BlockID]struct{})},
 		sends:    newSends(setup.Role, args.MaxNumSeqs),
 	}
 	s.pool.TellTiers(setup.LowerTiers, setup.Names)

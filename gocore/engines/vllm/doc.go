@@ -34,8 +34,8 @@
 // that drive them.
 //
 // Read scheduler.go, then batch.go (compose, deliver) and compose.go (serveRunning, admitWaiting) in the order of a
-// pass. sequence.go is the state of one request. For models with several groups of layers groups.go, groupuse.go and
-// groupevents.go have what blocks each group needs, uses and reports. group.go, balance.go and experts.go run
+// pass. sequence.go is the state of one request. For models with several groups of layers groups.go and groupuse.go
+// have what blocks each group needs, uses and reports. group.go, balance.go and experts.go run
 // data-parallel ranks in lockstep, and pull.go hands prompts from prefill to decode workers.
 // steady.go and coast.go are shortcuts for requests that merely decode; TestShortcuts and TestStepwise run every
 // workload with and without them. Package truth compares the engine with recorded runs of vLLM, and tests/truth with

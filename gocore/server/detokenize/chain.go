@@ -27,12 +27,12 @@ func whole(to stage, text string) {
 	to.end()
 }
 
-// after is what all stages have in common: the next one.
-type after struct{ next stage }
+// link holds the next stage; all stages embed it.
+type link struct{ next stage }
 
-func (a *after) feed(next stage) { a.next = next }
+func (l *link) feed(next stage) { l.next = next }
 
-// settings are those of all decoders.
+// settings are the keys of all kinds of decoders.
 type settings struct {
 	Type        string           `json:"type"`
 	Decoders    []jsontext.Value `json:"decoders"`
@@ -80,7 +80,7 @@ func parseChain(text jsontext.Value) ([]func() stage, error) {
 	return all, nil
 }
 
-// stage returns what makes the stage of a decoder.
+// stage returns a constructor of the stage of a decoder. Each stream of tokens gets a stage of its own.
 func (s *settings) stage() (func() stage, error) {
 	switch s.Type {
 	case "ByteLevel":

@@ -11,7 +11,7 @@ import (
 
 // fuse makes one token of all.
 type fuse struct {
-	after
+	link
 	begun bool
 }
 
@@ -35,7 +35,7 @@ func (f *fuse) close() {
 
 // metaspace replaces the character that stands for a blank; in the first token it may stand for nothing.
 type metaspace struct {
-	after
+	link
 	mark     string
 	dropping bool // it stands for nothing in the token that comes next
 }
@@ -67,7 +67,7 @@ func (m *metaspace) close() { m.next.close() }
 
 // replace replaces a text wherever it is in a token.
 type replace struct {
-	after
+	link
 	old, new string
 	kept     string // with which the old text may begin
 }
@@ -120,7 +120,7 @@ func (r *replace) close() { r.next.close() }
 // strip takes a character away at the beginning and at the end of each token, each time that it is there, up to a
 // number of times.
 type strip struct {
-	after
+	link
 	mark        rune
 	start, stop int
 	left        int // to be taken away at the beginning

@@ -26,6 +26,9 @@ type token struct {
 // maxToken bounds the numbers of tokens, and with them the memory of a vocabulary.
 const maxToken = 1 << 22
 
+// unnumbered stands for the number of an added token until the vocabulary of the model names it.
+const unnumbered = maxToken
+
 // file is the part of a tokenizer.json that matters here.
 type file struct {
 	Added   []added        `json:"added_tokens"`
@@ -64,7 +67,7 @@ func Parse(text []byte) (*Vocabulary, error) {
 	v := &Vocabulary{}
 	numbers := map[string]uint32{} // of added tokens
 	for _, a := range f.Added {
-		numbers[a.Content] = maxToken
+		numbers[a.Content] = unnumbered
 	}
 	size, err := v.readModel(f.Model.Vocab, numbers)
 	if err != nil {
@@ -161,7 +164,7 @@ func (v *Vocabulary) add(all []added, numbers map[string]uint32, size int) error
 		}
 		special[a.Content] = special[a.Content] || a.Special
 		id := numbers[a.Content]
-		if id == maxToken {
+		if id == unnumbered {
 			id = next
 			numbers[a.Content] = id
 		}

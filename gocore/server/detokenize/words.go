@@ -4,7 +4,7 @@ import "strings"
 
 // complete is what stages have in common that need a token as a whole.
 type complete struct {
-	after
+	link
 	token []byte
 }
 
@@ -16,7 +16,7 @@ func (c *complete) close() { c.next.close() }
 
 // words puts blanks between tokens.
 type words struct {
-	after
+	link
 	more bool
 }
 

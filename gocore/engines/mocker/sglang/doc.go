@@ -1,4 +1,5 @@
-// Package sglang simulates the scheduler of an SGLang engine: batches of prompts, chunked prefill, a radix tree of
+// Package sglang simulates the scheduler of an SGLang engine by the rules of Dynamo's mocker, which comments call the
+// reference (SGLang's own rules are in engines/sglang): batches of prompts, chunked prefill, a radix tree of
 // cached pages, admission by an estimate of what running requests will still need, and retraction where it was too low.
 //
 // One pass is one call of RunPass:

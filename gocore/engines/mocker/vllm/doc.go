@@ -1,4 +1,5 @@
-// Package vllm simulates the scheduler of a vLLM engine: continuous batching, chunked prefill, paged KV cache with
+// Package vllm simulates the scheduler of a vLLM engine by the rules of Dynamo's mocker, which comments call the
+// reference (vLLM's own rules are in engines/vllm): continuous batching, chunked prefill, paged KV cache with
 // prefix reuse, and preemption with recomputation.
 //
 // One pass is one call of RunPass:

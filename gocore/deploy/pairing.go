@@ -24,8 +24,8 @@ func Model(option string, args engineargs.Args) (timing.Model, error) {
 // Difference is an argument of which prefill and decode workers have different values.
 type Difference struct{ Argument, Prefill, Decode string }
 
-// Differ finds what keeps decode workers from going on with the requests of prefill workers; nil if they can.
-func Differ(prefill, decode engineargs.Args) *Difference {
+// Mismatch returns what keeps decode workers from going on with the requests of prefill workers; nil if they can.
+func Mismatch(prefill, decode engineargs.Args) *Difference {
 	switch {
 	case prefill.EngineType != decode.EngineType:
 		return &Difference{"engine_type", prefill.EngineType.String(), decode.EngineType.String()}
