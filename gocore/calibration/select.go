@@ -127,7 +127,8 @@ func (p Profile) measuredAs(checkpoint string) string {
 func (e *Entry) fits(k Key) bool {
 	sameOrUnknown := func(want, got string) bool { return want == "" || got == "" || strings.EqualFold(want, got) }
 	return e.Engine == k.Engine && e.Timing == k.Timing &&
-		sameOrUnknown(e.System, k.System) && sameOrUnknown(Family(e.Model), Family(k.Model)) && sameOrUnknown(e.Precision, k.Precision)
+		sameOrUnknown(e.System, k.System) && sameOrUnknown(Family(e.Model), Family(k.Model)) &&
+		sameOrUnknown(e.Precision, k.Precision)
 }
 
 // name says what an entry is about.
