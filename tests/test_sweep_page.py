@@ -345,3 +345,27 @@ def test_a_phone_shows_names_values_and_axes_whole(content: Content, opened: Cal
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 360
     assert shown.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_long_values_are_broken_and_not_cut(content: Content, opened: Callable[..., Any], width: int) -> None:
+    """Names of deployments, as recommendations have them: whole in the second chart, and in a table that fits."""
+    knob = content["search"][0]["name"]
+    long = [
+        {**point, "knobs": {knob: f"{point['id'] % 3} prefill + 3 decode x vllm TP 2, 256 sequences, kv_router"}}
+        for point in content["points"]
+    ]
+    shown = opened(page.as_html({**content, "search": content["search"][:1], "points": long}), width)
+    labels = shown.locator("#parallel .value text").all_text_contents()
+    assert len(labels) == 3
+    assert all("kv_router" in label and "…" not in label for label in labels)
+    assert shown.evaluate(
+        """(() => {
+            const labels = [...document.querySelectorAll('#parallel .value text')];
+            const boxes = labels.map(text => text.getBoundingClientRect());
+            return boxes.every((a, i) => boxes.every((b, j) => i === j || a.right <= b.left || b.right <= a.left
+                || a.bottom <= b.top || b.bottom <= a.top));
+        })()"""
+    )
+    table = shown.locator("#table .scroll")
+    assert (table.evaluate("box => box.scrollWidth <= box.clientWidth")) == (width > 360)

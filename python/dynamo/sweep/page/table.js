@@ -1,6 +1,6 @@
 // The table: a row for each point, sorted by the column that the reader selects.
 
-const FIRST_ROWS = 50;
+const FIRST_ROWS = 50, LONG = 24;
 const columns = ["id", "status", ...(data.knobs.includes("topology") ? [] : ["topology"]), ...data.knobs, "workers", ...data.shown];
 
 function sorted(points) {
@@ -17,8 +17,11 @@ function sorted(points) {
 function drawTable() {
   const points = sorted(visible()), rows = state.all ? points : points.slice(0, FIRST_ROWS);
   const numeric = new Set(columns.filter(name => data.points.some(point => isNumber(value(point, name)))));
-  const head = html("tr", {}, ...columns.map(name => headCell(name, numeric.has(name))));
-  const table = html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows.map(point => rowOf(point, numeric))));
+  // Long texts are broken, so that wide windows have room for all columns.
+  const long = new Set(columns.filter(name => points.some(point => plain(value(point, name)).length > LONG)));
+  const look = name => `${numeric.has(name) ? "number" : "text"}${long.has(name) ? " long" : ""}`;
+  const head = html("tr", {}, ...columns.map(name => headCell(name, look(name))));
+  const table = html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows.map(point => rowOf(point, look))));
   const more = points.length > rows.length
     ? html("button", { type: "button", onclick: () => { state.all = true; drawTable(); } }, `Show all ${points.length.toLocaleString("en-US")} points`) : null;
   const box = document.getElementById("table"), old = box.querySelector(".scroll"), left = old ? old.scrollLeft : 0;
@@ -29,21 +32,21 @@ function drawTable() {
   if (held) box.querySelector(`[data-key="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
 }
 
-function headCell(name, numeric) {
+function headCell(name, look) {
   const active = state.sort.name === name, sign = active ? (state.sort.down ? " ▾" : " ▴") : "";
   const sort = () => {
     state.sort = { name, down: active ? !state.sort.down : false };
     drawTable();
   };
-  const button = html("button", { type: "button", "data-key": `sort ${name}`, title: data.meanings[name] || null, onclick: sort }, title(name) + sign);
+  const button = html("button", { type: "button", "data-key": `sort ${name}`, title: data.meanings[name] || null, onclick: sort }, ...breakable(title(name) + sign));
   const direction = active ? (state.sort.down ? "descending" : "ascending") : "none";
-  return html("th", { scope: "col", class: numeric ? "number" : "text", "aria-sort": direction }, button);
+  return html("th", { scope: "col", class: look, "aria-sort": direction }, button);
 }
 
-function rowOf(point, numeric) {
+function rowOf(point, look) {
   const pick = () => select(point.id, true);
   const cells = columns.slice(1).map(name =>
-    html("td", { class: numeric.has(name) ? "" : "text" }, (data.shown.includes(name) ? shown : plain)(value(point, name)) + (name === "status" && point.front ? " ★" : "")));
+    html("td", { class: look(name) }, (data.shown.includes(name) ? shown : plain)(value(point, name)) + (name === "status" && point.front ? " ★" : "")));
   const button = html("button", { type: "button", "data-key": `point ${point.id}`, "aria-label": `Point ${point.id}` }, String(point.id));
   const chosen = point.id === state.selected;
   return html("tr", { class: `row ${chosen ? "selected" : ""}`, onclick: pick }, html("td", {}, button), ...cells);
