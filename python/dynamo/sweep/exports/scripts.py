@@ -10,8 +10,23 @@ from dynamo.sweep.exports.table import MODES
 _HEAD = """#!/bin/sh
 # Point {point} of a sweep on this host: {gpus} GPUs, requests to http://localhost:{port}. Ctrl-C ends all of it.
 set -eu
-trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+processes=
+started() {{ processes="$processes $!:$1"; }}
+trap 'for each in $processes; do kill "${{each%%:*}}" 2>/dev/null || :; done; wait' EXIT
 trap 'exit 130' INT TERM
+
+"""
+_TAIL = """
+# The end of one process ends all: without it this is another deployment.
+while sleep 1; do
+    for each in $processes; do
+        kill -0 "${each%%:*}" 2>/dev/null && continue
+        status=0
+        wait "${each%%:*}" || status=$?
+        echo "start.sh: ${each#*:} ended with exit code $status" >&2
+        exit 1
+    done
+done
 """
 
 
@@ -22,15 +37,15 @@ def start(plan: Plan) -> str:
     gpus = sum(pool.workers * pool.gpus for pool in plan.pools)
     text = _HEAD.format(point=plan.point, gpus=gpus, port=PORT)
     if plan.one_pool and plan.router is None:
-        return text + _alone(plan)
-    return text + _behind_dynamo(plan)
+        return text + _alone(plan) + _TAIL
+    return text + _behind_dynamo(plan) + _TAIL
 
 
 def _alone(plan: Plan) -> str:
     """One worker, whose own server answers."""
     pool = plan.pools[0]
     variables = "".join(f"export {name}={value}\n" for name, value in pool.command.environment.items())
-    return f"{variables}\n{documents.quoted(documents.serve(plan, pool))} &\n\nwait\n"
+    return f"{variables}{documents.quoted(documents.serve(plan, pool))} &\nstarted {pool.role}\n"
 
 
 def _behind_dynamo(plan: Plan) -> str:
@@ -42,19 +57,20 @@ def _behind_dynamo(plan: Plan) -> str:
     if limit := plan.arguments.get("migration_limit"):
         frontend += ["--migration-limit", str(limit)]
     text = "export DYN_DISCOVERY_BACKEND=file  # workers and frontend meet in a folder, DYN_FILE_KV\n\n"
-    text += f"{documents.quoted([*frontend, *plan.router_words])} &\n"
+    text += f"{documents.quoted([*frontend, *plan.router_words])} &\nstarted frontend\n"
     number = first = 0
     for pool in plan.pools:
-        for _ in range(pool.workers):
+        for at in range(pool.workers):
             devices = ",".join(str(device) for device in range(first, first + pool.gpus))
             words = documents.worker(plan, pool, EVENTS_PORT + number)
             # Ports at which workers wait for each other's KV and processes of one worker meet are a host's, too.
             own = {"CUDA_VISIBLE_DEVICES": devices, **pool.command.environment}
             if pool.role != "worker" and plan.engine == "vllm":
                 own["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(5600 + 100 * number)
-            text += f"\n{' '.join(f'{name}={value}' for name, value in own.items())} \\\n{documents.quoted(words)} &\n"
+            environment = " ".join(f"{name}={value}" for name, value in own.items())
+            text += f"\n{environment} \\\n{documents.quoted(words)} &\nstarted {pool.role}-{at}\n"
             number, first = number + 1, first + pool.gpus
-    return f"{text}\nwait\n"
+    return text
 
 
 def engines(plan: Plan) -> str:
