@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -240,6 +242,48 @@ def test_files_are_what_their_schemas_want(tmp_path: Path, case: str) -> None:
         elif name.endswith(".sh"):
             assert (tmp_path / "out" / name).stat().st_mode & 0o111
             subprocess.run(["sh", "-n", tmp_path / "out" / name], check=True)
+
+
+STUB = """#!/bin/sh
+# Stands in for a program: worker-1, by its GPU, ends as soon as all are there; the others run until they are ended.
+echo "$$" >> "$0.pids"
+[ "${CUDA_VISIBLE_DEVICES:-}" != "$ENDS" ] && exec sleep 600
+while [ "$(wc -l < "$0.pids")" -lt 3 ]; do sleep 0.05; done
+exit 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "said"), [("1", 1, "start.sh: worker-1 ended with exit code 7\n"), ("none", 130, "")]
+)
+def test_no_process_is_left(tmp_path: Path, ends: str, status: int, said: str) -> None:
+    """One that ends is named, and ends the others: with a worker less it is another deployment. So does a signal."""
+    made(tmp_path, RUNS["kv"][0])
+    program, known, errors = (tmp_path / name for name in ("python3", "python3.pids", "errors"))
+    program.write_text(STUB)
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "ENDS": ends}
+    with errors.open("w") as stderr:
+        started = subprocess.Popen(["sh", tmp_path / "out" / "start.sh"], env=environment, stderr=stderr)
+    while not known.exists() or known.read_text().count("\n") < 3:
+        time.sleep(0.02)
+    if ends == "none":
+        started.terminate()
+    started.wait()
+    left = [pid for pid in known.read_text().split() if Path(f"/proc/{pid}").exists()]
+    for pid in left:
+        os.kill(int(pid), signal.SIGKILL)
+    assert (left, started.returncode, errors.read_text()) == ([], status, said)
+
+
+def test_the_readme_says_what_to_install(tmp_path: Path) -> None:
+    made(tmp_path / "one", RUNS["one"][0])
+    made(tmp_path / "kv", RUNS["kv"][0])
+    one, routed = ((tmp_path / case / "out" / "README.md").read_text() for case in ("one", "kv"))
+    assert "`start.sh`: vLLM on hosts with GPUs: `pip install vllm`" in one
+    assert "`compose.yaml`: Docker" in one
+    assert "`start.sh`: Dynamo with vLLM on the host with GPUs: `pip install 'ai-dynamo[vllm]" in routed
+    assert "`compose.yaml`: Docker" not in routed
 
 
 @pytest.mark.parametrize(

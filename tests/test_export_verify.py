@@ -129,6 +129,14 @@ def test_the_script_runs_against_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     assert "decode_scale" in again.stdout
 
 
+@pytest.mark.parametrize(("cached", "prefix", "said"), [(0.04, "", "4 % of its prompts"), (0.5, "50", "of 50 tokens")])
+def test_prefixes_are_those_found_in_caches(cached: float, prefix: str, said: str) -> None:
+    traffic = verify.Traffic(100, 10, cached)
+    assert traffic.flags[4:] == (["--random-prefix-len", prefix] if prefix else [])
+    assert int(traffic.flags[1]) + int(prefix or 0) == 100
+    assert said in verify._prefix(traffic)
+
+
 def predicted(workers: int = 1) -> dict[str, Any]:
     figures = {"mean": 100.0, "p50": 100.0, "p90": 120.0, "p99": 130.0}
     runs = {name: {"completed": 10, "ttft": figures, "tpot": figures} for name in RUNS}

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from conftest import Cli, command, refused, row, write_trace
+from documents import PROJECT
 from test_aic import fake  # noqa: F401  # a fixture
 
 from dynamo import sweep
-from dynamo.sweep.advice import api, bounds, candidates, checks, flags, longrun, search
+from dynamo.sweep.advice import api, basis, bounds, candidates, checks, flags, longrun, search, wording
 from dynamo.sweep.advice.question import ask, parse_sla
 from dynamo.sweep.sla import parse
 
@@ -159,9 +160,11 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
     )
     assert done.returncode == 0, done
     for title in (
+        "In short:",
         "Start:",
         "Cost:",
         "Service level:",
+        "How sure:",
         "Headroom:",
         "What breaks it:",
         "Next best:",
@@ -169,7 +172,10 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
     ):
         assert f"\n{title}\n" in done.stdout
     assert "vllm serve MODEL --max-num-seqs" in done.stdout
-    assert "times this traffic" in done.stdout
+    assert re.search(r"holds up to [\d.]+ times this traffic, [\d.]+ instead of [\d.]+\s+requests/s", done.stdout)
+    assert "p90_itl_ms is called p90_token_gap_ms in tables and charts" in done.stdout
+    assert done.stdout.count("token_gap") == 1
+    assert re.search(r"of the requests, [\d.]+ % have a TTFT of at most 900 ms and a mean gap", done.stdout)
     assert "loss of a" in done.stdout
     page = (folder / "out" / "report.html").read_text()
     assert page.count('<section id="advice"') == 1
@@ -459,6 +465,89 @@ def test_each_rank_has_a_pool_of_its_own() -> None:
     engine = {"scheduler": "vllm", "num_gpu_blocks": 100, "block_size": 64, "max_num_batched_tokens": 2048}
     alone = {"input_tokens": 1, "output_tokens": 2, "request_count": 1, "num_workers": 1}
     for ranks, tokens in ((1, 6_400), (4, 25_600)):
-        assert (
-            search._pool_tokens({"arguments": {**alone, "extra_engine_args": {**engine, "dp_size": ranks}}}) == tokens
-        )
+        found = search._worker({"arguments": {**alone, "extra_engine_args": {**engine, "dp_size": ranks}}})
+        assert found == ("vllm-0.33", None, tokens)
+
+
+def test_known_errors_of_pools_are_those_of_the_page() -> None:
+    page = (PROJECT / "docs" / "kv_pools.md").read_text()
+    (said,) = re.findall(
+        r"Of (\d+) sizes: median error ([\d.]+) %, 90th percentile ([\d.]+) %"
+        r".*of the (\d+) that it estimates in tokens: ([\d.]+) and ([\d.]+) %",
+        page,
+    )
+    sizes, median, worst, sdk_sizes, sdk_median, sdk_worst = map(float, said)
+    assert basis.POOL_ERRORS["engine"][1:] == (median, worst, sizes)
+    assert basis.POOL_ERRORS["sdk"][1:] == (sdk_median, sdk_worst, sdk_sizes)
+    facts = {"requests": 80, "seconds": 15, "draws": 0, "scheduler": "sglang-0.5", "router": None}
+    estimated = " ".join(basis.lines({**facts, "pool_estimate": "sdk", "pool_tokens": 6400.0}))
+    assert "KV pool: 6,400 tokens of each worker, estimated by the AIC SDK" in estimated
+    assert "of SGLang 0.5" in estimated
+    assert "Dynamo" not in estimated
+    given = " ".join(basis.lines({**facts, "router": "kv_router", "pool_estimate": None, "pool_tokens": 6400.0}))
+    assert "as given and no estimate" in given
+    assert "Routing is that of Dynamo" in given
+
+
+def case(**changed: Any) -> dict[str, Any]:
+    figures = {"gpu_hours": 0.1, "failed_requests": 3, "migrated_requests": 2}
+    return {"name": "loss of a worker", "holds": True, "reason": "", "figures": figures, **changed}
+
+
+@pytest.mark.parametrize(
+    ("after", "holds", "said"),
+    [
+        (0.1, True, "saves nothing on this trace, 0.1 instead of 0.1 GPU hours, and the service level holds"),
+        (0.077, True, "saves 23 % on this trace, 0.077 instead of 0.1 GPU hours, and the service level holds"),
+        (0.077, False, "saves 23 % on this trace, 0.077 instead of 0.1 GPU hours, and the service level breaks (late)"),
+        (0.12, True, "takes 20 % more on this trace, 0.12 instead of 0.1 GPU hours"),
+    ],
+)
+def test_what_an_autoscaler_changes(after: float, holds: bool, said: str) -> None:
+    scaled = case(policy={"target": 1, "min": 1, "max": 4}, holds=holds, reason="late", figures={"gpu_hours": after})
+    words = wording._autoscaling(scaled, {"gpu_hours": 0.1, "basis": {"seconds": 120}})
+    assert said in words
+    assert "with 1 to 4 workers" in words
+    assert "It lasts 2 minutes" in words
+
+
+def test_what_a_loss_costs() -> None:
+    assert wording._loss(case(), {"basis": {"migration_limit": 3}}).endswith("migrated ones: 2 (--migration-limit 3)")
+    assert wording._loss(case(), {"basis": {"migration_limit": 0}}).endswith("none migrates")
+
+
+def test_an_interval_without_a_lower_end() -> None:
+    target = {
+        "bound": "p90_ttft_ms <= 9",
+        "value": 5.0,
+        "error": None,
+        "met": True,
+        "sure": True,
+        "within_error": False,
+    }
+    assert wording._target({**target, "low": -1.0, "high": 8.0}) == "p90_ttft_ms <= 9: 5, 95 % at most 8"
+    assert wording._target({**target, "low": 1.0, "high": 10.0, "sure": False}) == (
+        "p90_ttft_ms <= 9: 5, 95 % 1 to 10, is not sure: the interval goes beyond it"
+    )
+
+
+def test_files_do_what_was_examined(trace: Path, tmp_path: Path) -> None:
+    """The answer behind the KV-aware router migrates requests, in its loss and in its files; their README says more."""
+    found = sweep.recommend(
+        trace, SLA, gpus=4, engine="vllm", engine_args=ENGINE, seeds=2, directory=tmp_path / "out", gpu_hour_price=2
+    )
+    point, routed = found.content["point"], found.content["basis"]["router"] == "kv_router"
+    assert routed
+    assert any("--router-mode kv --migration-limit 3" in line for line in found.content["flags"])
+    sweep.export(tmp_path / "out", point, tmp_path / "files", model="m")
+    assert "--migration-limit 3" in (tmp_path / "files" / "start.sh").read_text().replace(" \\\n    ", " ")
+    readme = (tmp_path / "files" / "README.md").read_text()
+    for title in ("To install", "Predicted", "Cost", "How sure", "Headroom", "What breaks it", "Autoscaling"):
+        assert f"\n## {title}\n" in readme
+    assert f"{found.content['headroom']['factor']:.2f} times this traffic" in readme
+    assert "p90_itl_ms <= 40" in readme
+    assert "(--migration-limit 3)" in readme
+    # Other points were not examined.
+    other = next(each["id"] for each in found.sweep.points if each["id"] != point)
+    sweep.export(tmp_path / "out", other, tmp_path / "other", model="m")
+    assert "were not examined" in (tmp_path / "other" / "README.md").read_text()

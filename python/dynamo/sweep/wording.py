@@ -66,6 +66,11 @@ def nearest(content: Mapping[str, Any]) -> str:
     return f"{line}: {deployed_in_a_line(point)}"
 
 
+def between(low: float, high: float, digits: int) -> str:
+    """The ends of an interval of a figure. None is below 0, so that an end there says nothing."""
+    return f"{low:.{digits}g} to {high:.{digits}g}" if low > 0 else f"at most {high:.{digits}g}"
+
+
 def within_error(verdict: Mapping[str, Any]) -> str:
     """That a bound is kept by less than the measured error."""
     part = f"{100 * verdict['within_error']:.0f} %"

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamo._core import values
-from dynamo.replay import deployment
+from dynamo.replay import deployment, latencies
 from dynamo.sweep import report, summary, sweep
 from dynamo.sweep.advice import candidates, checks, flags, search, wording
 from dynamo.sweep.advice.candidates import Candidate
-from dynamo.sweep.advice.question import FEWEST_GPUS, Question, ask
+from dynamo.sweep.advice.question import FEWEST_GPUS, GOOD, Question, ask
 from dynamo.sweep.advice.search import Found, Runner, rank
 from dynamo.sweep.folder import POINTS_FILE, RESULTS_FILE, Folder
 from dynamo.sweep.sla import bound_of
@@ -220,6 +220,8 @@ def _content(question: Question, valid: Sequence[Candidate], found: Found) -> di
     return {
         "schema": SCHEMA,
         "question": _asked(question),
+        "named": {shown: name for name in question.sla if (shown := latencies.shown(name)) != name},
+        "good": {name: question.run[name] for name in GOOD.values() if name in question.run},
         "winner": found.best,
         "point": None,
         "deployment": "",
@@ -230,6 +232,8 @@ def _content(question: Question, valid: Sequence[Candidate], found: Found) -> di
         "cost_per_million_tokens": None,
         "cost_per_million_output_tokens": None,
         "targets": [],
+        "goodput_ratio": None,
+        "basis": None,
         "durations": next((point["durations"] for point in found.whole.values() if point["durations"]), []),
         "no_interval": "",
         "headroom": None,
@@ -305,6 +309,8 @@ def _examine(
         "targets": _targets(point, sampled, runner.run([winner])[winner.name]),
         "durations": point["durations"],
         "no_interval": why_not,
+        "goodput_ratio": figures.get("goodput_ratio"),
+        "basis": checks.basis(runner, winner, point, question.seeds if drawn else 0),
     }
     if question.price is not None:
         content |= {name: figures[name] for name in content if name.startswith("cost_per_million")}
@@ -320,7 +326,8 @@ def _flags(winner: Candidate, question: Question) -> list[str]:
     shared = question.run["extra_engine_args"]
     lines = [f"{_each(winner)}: {flags.command(winner.engine, question.model, shared)}"]
     if sum(winner.pools) > 1:
-        lines.append(f"in front of them: {flags.router(winner.rest['router_mode'])}")
+        router = flags.router(winner.rest["router_mode"], **winner.migrations)
+        lines.append(f"in front of them: {router}")
     return lines
 
 

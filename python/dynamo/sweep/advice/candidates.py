@@ -13,6 +13,8 @@ from dynamo.sweep.advice.question import Question
 _SEQUENCES = (64, 256)
 _TOKENS = (2048, 8192)
 _LARGEST_TP = 8
+_MIGRATIONS = 3
+"""How often a request goes on elsewhere if its worker is lost."""
 _DENSE_WORD = "moe_tp_size or moe_ep_size"
 SHAPES = "engine.aic_shapes"
 
@@ -44,6 +46,13 @@ class Candidate(NamedTuple):
         if "num_workers" in self.rest:
             return (self.rest["num_workers"],)
         return (self.rest["num_prefill_workers"], self.rest["num_decode_workers"])
+
+    @property
+    def migrations(self) -> dict[str, int]:
+        """The keys with which requests of a lost worker go on elsewhere; none where nginx may route, which cannot."""
+        return (
+            {"migration_limit": _MIGRATIONS} if len(self.pools) > 1 or self.rest["router_mode"] == "kv_router" else {}
+        )
 
 
 class Shape(NamedTuple):

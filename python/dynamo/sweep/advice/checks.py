@@ -24,12 +24,13 @@ PEAK_S = 30
 """The window that counts for the peak of arrivals, in seconds."""
 STARTUP_S = 120
 """How long a worker takes to come back, and one that is added to start, unless engine_args says it."""
-DETECTION_MS, MIGRATIONS = 10_000, 3
+DETECTION_MS = 10_000
 _TRAFFIC = "traffic.jsonl"
 MOST_LOST = 4
 """How many workers of a pool are lost, each in a run of its own, of which the worst is shown."""
 WAITING = 1
 """Waiting requests per worker that the autoscaler aims at."""
+AUTOSCALING = "autoscaling"
 
 
 def repeated(runner: Runner, finalists: Sequence[Candidate], point: Point) -> tuple[dict[str, Point], str]:
@@ -59,6 +60,22 @@ def _as_sessions(point: Point, path: Path) -> dict[str, Any]:
     return {"trace": str(path), "arrival_speedup_ratio": None, **form}
 
 
+def basis(runner: Runner, winner: Candidate, point: Point, draws: int) -> dict[str, Any]:
+    """What the answer rests on beside durations."""
+    figures = point["figures"]
+    worker = search.worker_of(runner, winner)
+    return {
+        "requests": figures["num_requests"],
+        "seconds": figures["duration_ms"] / 1000,
+        "draws": draws,
+        "scheduler": worker.scheduler,
+        "router": point["deployment"]["router"],
+        **{"migration_limit": 0, **winner.migrations},
+        "pool_tokens": worker.pool_tokens,
+        "pool_estimate": worker.pool_estimate,
+    }
+
+
 def headroom(runner: Runner, winner: Candidate) -> dict[str, Any]:
     """The factor of traffic up to which the winner keeps the SLA, and what breaks first."""
     base = runner.run([winner])[winner.name]
@@ -73,7 +90,7 @@ def headroom(runner: Runner, winner: Candidate) -> dict[str, Any]:
     if point["status"] != OK:
         return {"unknown": point["reason"]}
     rate = point["figures"]["arrival_rps"]
-    return {"factor": rate / nominal, "rps": rate, "limited_by": point["limited_by"]}
+    return {"factor": rate / nominal, "rps": rate, "nominal_rps": nominal, "limited_by": point["limited_by"]}
 
 
 def peak_ms(point: Point) -> float:
@@ -93,7 +110,7 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
     question = runner.question
     shared = question.run["extra_engine_args"]
     startup = {} if "startup_time" in shared else {"engine.startup_time": STARTUP_S}
-    lost = {"migration_limit": MIGRATIONS, "detection_ms": DETECTION_MS, **startup}
+    lost = {"detection_ms": DETECTION_MS, **winner.migrations, **startup}
     targets = (
         {"worker": "worker"} if len(winner.pools) == 1 else {"prefill": "prefill worker", "decode": "decode worker"}
     )
@@ -108,7 +125,7 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
         cases[f"loss of a node at the peak, with {' and '.join(on_node)}"] = [{"faults": faults, **lost}]
     if len(winner.pools) == 1 and winner.pools[0] > 1:
         policy = {"policy": "hpa", "target": WAITING, "min": 1, "max": winner.pools[0]}
-        cases["autoscaling"] = [{"autoscaler": policy, **startup}]
+        cases[AUTOSCALING] = [{"autoscaler": policy, **startup}]
     return [max((_case(runner, winner, name, keys) for keys in each), key=_badness) for name, each in cases.items()]
 
 
@@ -137,15 +154,16 @@ def node_of(question: Question, winner: Candidate) -> list[str]:
 
 def _case(runner: Runner, winner: Candidate, name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
     changed = winner._replace(rest={**winner.rest, **keys})
+    about = {"name": name, **({"policy": keys["autoscaler"]} if "autoscaler" in keys else {})}
     try:
         point = runner.run([changed])[winner.name]
     except ValueError as error:
-        return {"name": name, "unknown": str(error)}
+        return {**about, "unknown": str(error)}
     if point["status"] not in (OK, INFEASIBLE) or not point["figures"]:
-        return {"name": name, "unknown": point["reason"]}
+        return {**about, "unknown": point["reason"]}
     names = ("failed_requests", "migrated_requests", "gpu_hours", "num_requests", "completed_requests", "p90_ttft_ms")
     figures = {figure: point["figures"][figure] for figure in names if figure in point["figures"]}
-    return {"name": name, "holds": point["status"] == OK, "reason": point["reason"], "figures": figures}
+    return {**about, "holds": point["status"] == OK, "reason": point["reason"], "figures": figures}
 
 
 def sensitivity(runner: Runner, candidates: Sequence[Candidate], best: str) -> list[dict[str, Any]]:

@@ -26,9 +26,10 @@ _SGLANG = {
 }
 
 
-def router(mode: str) -> str:
+def router(mode: str, migration_limit: int = 0) -> str:
     """The command that starts the router of several workers."""
-    return f"python3 -m dynamo.frontend --router-mode {MODES[mode].dynamo}"
+    command = f"python3 -m dynamo.frontend --router-mode {MODES[mode].dynamo}"
+    return f"{command} --migration-limit {migration_limit}" if migration_limit else command
 
 
 def command(engine: Mapping[str, Any], model: str | None, shared: Mapping[str, Any] | None = None) -> str:

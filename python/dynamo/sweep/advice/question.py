@@ -30,7 +30,7 @@ _NO_POWER = (
     "B200), of no whole model"
 )
 # What counts as good for a request, by the latency that a bound is about.
-_GOOD = {"ttft_ms": "sla_ttft_ms", "tpot_ms": "sla_tpot_ms", "itl_ms": "sla_tpot_ms", "e2e_latency_ms": "sla_e2e_ms"}
+GOOD = {"ttft_ms": "sla_ttft_ms", "tpot_ms": "sla_tpot_ms", "itl_ms": "sla_tpot_ms", "e2e_latency_ms": "sla_e2e_ms"}
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _good(bounds: tuple[Bound, ...], run: Mapping[str, Any]) -> dict[str, float]
     found: dict[str, float] = {}
     for bound in bounds:
         shown = latencies.recorded(bound.figure)
-        name = next((key for end, key in _GOOD.items() if shown.endswith(f"_{end}")), None)
+        name = next((key for end, key in GOOD.items() if shown.endswith(f"_{end}")), None)
         if name is not None and name not in run and bound.at_most:
             found[name] = min(bound.limit, found.get(name, math.inf))
     return found

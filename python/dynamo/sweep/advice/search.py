@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamo._core import values
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
@@ -432,7 +432,7 @@ def _ability(runner: Runner, candidates: Sequence[Candidate]) -> Mapping[str, lo
     return {
         name: longrun.Worker(
             longrun.fastest(bursts[name], slack),
-            _pool_tokens(point),
+            _worker(point).pool_tokens,
             point["figures"].get("min_itl_ms", 0) * (1 - slack),
         )
         for name, point in alone.items()
@@ -449,17 +449,34 @@ def _ranks(candidate: Candidate) -> int:
     return int(candidate.engine.get("engine.dp_size", candidate.engine.get("engine.aic_attention_dp_size", 1)))
 
 
-def _pool_tokens(point: Point) -> float | None:
-    """The KV that a worker holds, None if it is not known."""
+class Worker(NamedTuple):
+    """What is known of a worker after defaults."""
+
+    scheduler: str
+    """With its release."""
+    pool_estimate: str | None
+    """Who estimates the KV pool, None if it was given."""
+    pool_tokens: float | None
+    """None if they are not known."""
+
+
+def worker_of(runner: Runner, candidate: Candidate) -> Worker:
+    """The worker of a candidate."""
+    [worker] = _workers([candidate])
+    return _worker(runner.run([worker], {**_no_trace(runner.question), **_ALONE})[worker.name])
+
+
+def _worker(point: Point) -> Worker:
     arguments = {name: value for name, value in point["arguments"].items() if name != "rows"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = run_synthetic_trace_replay(**arguments)["provenance"]
+        report = run_synthetic_trace_replay(**arguments)
+    made = report["provenance"]
     engine = made["arguments"]["extra_engine_args"]
-    blocks = engine.get("num_gpu_blocks") or made.get("estimated_gpu_blocks", {}).get("extra_engine_args")
-    if not blocks or not engine.get("block_size"):
-        return None
-    return float(blocks * engine["block_size"] * engine.get("dp_size", 1))  # of each rank
+    estimate = made.get("estimated_gpu_blocks", {}).get("extra_engine_args")
+    blocks, size = engine.get("num_gpu_blocks") or estimate, engine.get("block_size")
+    tokens = float(blocks * size * engine.get("dp_size", 1)) if blocks and size else None  # of each rank
+    return Worker(report["scheduler"], engine.get("kv_pool_estimate", "sdk") if estimate else None, tokens)
 
 
 def _reference(runner: Runner, candidates: Sequence[Candidate], found: Found) -> Point | None:

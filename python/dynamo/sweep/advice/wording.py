@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.replay import durations
+from dynamo.sweep.advice import basis
+from dynamo.sweep.wording import between
 
 Content = Mapping[str, Any]
+Sections = list[tuple[str, list[str]]]
+SHORT = "In short"
 _WIDTH = 118
 _MOST_REASONS = 8
 _HOW = {
@@ -21,30 +25,49 @@ _HOW = {
     "failed": "failed",
     "infeasible": "cannot be had",
 }
+_LIMITS = {
+    "sla_ttft_ms": "a TTFT",
+    "sla_tpot_ms": "a mean gap between tokens",
+    "sla_e2e_ms": "a whole latency",
+}
 
 
-def sections(content: Content) -> list[tuple[str, list[str]]]:
-    """All that is said, in the order of what a reader asks first."""
-    asked = content["question"]
-    found = [("What is asked", _asked(asked))]
+def sections(content: Content) -> Sections:
+    """All that is said, in the order of what a reader asks first, with figures called as in the question."""
+    named = content["named"]
+    parts = [(title, [renamed(line, named) for line in lines]) for title, lines in _sections(content) if lines]
+    parts[0][1].extend(f"{name} is called {shown} in tables and charts" for shown, name in named.items())
+    return parts
+
+
+def _sections(content: Content) -> Sections:
+    asked, found = ("What is asked", _asked(content)), ("How it was found", _how(content))
     if content["winner"] is None:
-        found.append(("Answer", [_no_answer(content)]))
-    else:
-        found.append(("Start", [content["deployment"], *content["flags"], *_files(content)]))
-        found.append(("Cost", [_cost(content)]))
-        found.append(("Service level", [_target(target) for target in content["targets"]]))
-    found.append(("How sure", _sure(content)))
-    if content["winner"] is not None:
-        if content["headroom"] is not None:
-            found.append(("Headroom", [_headroom(content["headroom"])]))
-        if content["cases"]:
-            found.append(("What breaks it", [_case(case, content) for case in content["cases"]]))
-        if content["sensitivity"]:
-            found.append(("If passes take longer or shorter", [_other(each) for each in content["sensitivity"]]))
-        if content["next_best"]:
-            found.append(("Next best", content["next_best"]))
-    found.append(("How it was found", _how(content)))
-    return found
+        return [asked, ("Answer", [_no_answer(content)]), ("How sure", _sure(content)), found]
+    headroom = content["headroom"]
+    scaled = [case for case in content["cases"] if "policy" in case]
+    lost = [case for case in content["cases"] if "policy" not in case]
+    return [
+        asked,
+        (SHORT, _short(content)),
+        ("Start", [content["deployment"], *content["flags"], *_files(content)]),
+        ("Cost", [_cost(content)]),
+        ("Service level", [*(_target(target) for target in content["targets"]), *_good(content)]),
+        ("How sure", _sure(content)),
+        ("Headroom", [] if headroom is None else [_headroom(headroom)]),
+        ("What breaks it", [_loss(case, content) for case in lost]),
+        ("Autoscaling", [_autoscaling(case, content) for case in scaled]),
+        ("If passes take longer or shorter", [_other(each) for each in content["sensitivity"]]),
+        ("Next best", content["next_best"]),
+        found,
+    ]
+
+
+def renamed(line: str, names: Mapping[str, str]) -> str:
+    """A line with figures called as in the question."""
+    for shown, name in names.items():
+        line = line.replace(shown, name)
+    return line
 
 
 def text(content: Content) -> str:
@@ -64,7 +87,8 @@ def text(content: Content) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _asked(asked: Mapping[str, Any]) -> list[str]:
+def _asked(content: Content) -> list[str]:
+    asked = content["question"]
     where = f"{asked['model']} on {asked['system']}" if asked["model"] else "an engine on GPUs of no particular kind"
     goals = {
         "fewest_gpus": "the fewest GPUs that keep the service level",
@@ -76,6 +100,24 @@ def _asked(asked: Mapping[str, Any]) -> list[str]:
         "(a prediction, not the rules of Dynamo's mocker)",
         f"{goals[asked['objective']]}: {', '.join(asked['sla'])}; trace {asked['trace']}",
     ]
+
+
+def _short(content: Content) -> list[str]:
+    """What to start, what it costs, how sure it is, and what breaks first."""
+    price = content["cost_per_hour"]
+    size, engine = content["deployment"].split(", ")[:2]
+    lines = [f"start {size} of {engine}" + ("" if price is None else f", for {price:.2f} an hour")]
+    doubts = [f"{target['bound']} {doubt}" for target in content["targets"] if (doubt := _doubt(target))]
+    if durations.errors(content["durations"]) is None:
+        doubts.append("how far durations are off is not known")
+    lines.append("; ".join(["the service level holds on this trace", *doubts]))
+    headroom = content["headroom"]
+    if headroom is not None and "unknown" not in headroom:
+        lines.append(f"more traffic breaks it beyond {headroom['factor']:.2f} times this: {headroom['limited_by']}")
+    broken = [case["name"].partition(",")[0] for case in content["cases"] if not case.get("holds", True)]
+    if broken:
+        lines.append(f"the {' and the '.join(broken)} break{'s' if len(broken) == 1 else ''} it")
+    return lines
 
 
 def _no_answer(content: Content) -> str:
@@ -109,45 +151,80 @@ def _cost(content: Content) -> str:
 def _target(target: Mapping[str, Any]) -> str:
     parts = [f"{target['bound']}: {target['value']:.5g}"]
     if target["low"] is not None:
-        parts.append(f"95 % from {max(target['low'], 0):.5g} to {target['high']:.5g}")
+        parts.append(f"95 % {between(target['low'], target['high'], 5)}")
     if target["error"] is not None:
         parts.append(f"measured error of such durations {100 * target['error']:.0f} %")
+    return ", ".join([*parts, *filter(None, [_doubt(target)])])
+
+
+def _doubt(target: Mapping[str, Any]) -> str:
     if not target["met"]:
-        parts.append("missed")
-    elif target["low"] is not None and not target["sure"]:
-        parts.append("not sure: the interval goes beyond it")
-    elif target["within_error"]:
-        parts.append("not sure: kept by less than that error")
-    return ", ".join(parts)
+        return "is missed"
+    if target["low"] is not None and not target["sure"]:
+        return "is not sure: the interval goes beyond it"
+    return "is not sure: it is kept by less than the measured error" if target["within_error"] else ""
+
+
+def _good(content: Content) -> list[str]:
+    """How many requests keep every limit, which is less than what a percentile asks for."""
+    ratio, limits = content["goodput_ratio"], content["good"]
+    if ratio is None:
+        return []
+    each = " and ".join(f"{_LIMITS[name]} of at most {limit:g} ms" for name, limit in limits.items() if name in _LIMITS)
+    return [
+        f"of the requests, {100 * ratio:.4g} % have {each} (goodput_ratio). This counts requests one by one, while "
+        "the bounds above are on percentiles or means of all, and let single ones be late"
+    ]
 
 
 def _sure(content: Content) -> list[str]:
     lines = [line[0].upper() + line[1:] for line in durations.lines(content["durations"])]
+    if content["basis"] is not None:
+        lines += basis.lines(content["basis"])
     return lines + ([content["no_interval"]] if content["no_interval"] else [])
 
 
 def _headroom(found: Mapping[str, Any]) -> str:
     if "unknown" in found:
         return f"not known: {found['unknown']}"
-    traffic = f"{found['factor']:.2f} times this traffic, {found['rps']:.4g} requests/s"
+    traffic = (
+        f"{found['factor']:.2f} times this traffic, {found['rps']:.4g} instead of {found['nominal_rps']:.4g} requests/s"
+    )
     return f"holds up to {traffic}; then {found['limited_by']}"
 
 
-def _case(case: Mapping[str, Any], content: Content) -> str:
+def _loss(case: Mapping[str, Any], content: Content) -> str:
     if "unknown" in case:
         return f"{case['name']}: not simulated: {case['unknown']}"
-    figures = case["figures"]
-    verdict = "the service level holds" if case["holds"] else f"the service level breaks ({case['reason']})"
-    parts = [f"{case['name']}: {verdict}"]
-    if "failed_requests" in figures:
-        failed, migrated = figures["failed_requests"], figures["migrated_requests"]
-        parts.append(f"{failed:g} requests fail (percentiles leave them out), {migrated:g} go on elsewhere")
-    if case["name"] == "autoscaling" and content["gpu_hours"]:
-        saved = 1 - figures["gpu_hours"] / content["gpu_hours"]
-        parts.append(
-            f"{figures['gpu_hours']:.4g} instead of {content['gpu_hours']:.4g} GPU hours ({100 * saved:.0f} % saved)"
-        )
+    parts = [f"{case['name']}: {_verdict(case)}"]
+    if "failed_requests" in case["figures"]:
+        failed, migrated = case["figures"]["failed_requests"], case["figures"]["migrated_requests"]
+        limit = content["basis"]["migration_limit"]
+        parts.append(f"failed requests: {failed:g} (percentiles leave them out)")
+        parts.append(f"migrated ones: {migrated:g} (--migration-limit {limit})" if limit else "none migrates")
     return ", ".join(parts)
+
+
+def _verdict(case: Mapping[str, Any]) -> str:
+    return "the service level holds" if case["holds"] else f"the service level breaks ({case['reason']})"
+
+
+def _autoscaling(case: Mapping[str, Any], content: Content) -> str:
+    policy = case["policy"]
+    by = (
+        f"a HorizontalPodAutoscaler with {policy['min']} to {policy['max']} workers that aims at {policy['target']} "
+        "waiting request per worker"
+    )
+    if "unknown" in case:
+        return f"{by}: not simulated: {case['unknown']}"
+    before, after = content["gpu_hours"], case["figures"]["gpu_hours"]
+    percent = round(100 * (1 - after / before))
+    change = f"saves {percent} %" if percent > 0 else f"takes {-percent} % more" if percent else "saves nothing"
+    minutes = content["basis"]["seconds"] / 60
+    return (
+        f"{by} {change} on this trace, {after:.4g} instead of {before:.4g} GPU hours, and {_verdict(case)}. It lasts "
+        f"{minutes:.3g} minutes: a day with quiet hours may be another matter. The files have a fixed number of workers"
+    )
 
 
 def _other(each: Mapping[str, Any]) -> str:

@@ -66,7 +66,12 @@ def export(
     target = Path(values.path("-o", output))
     if target.exists():
         raise ValueError(f"-o: {os.fspath(target)!r} exists, want a new folder")
-    plan = plans.of(_as_recommended(_point(content, point), content.get(RECOMMENDATION)), model, name)
+    found = _point(content, point)
+    answer = content.get(RECOMMENDATION)
+    if answer is not None and answer["point"] == found["id"]:
+        plan = plans.of(_as_recommended(found, answer), model, name, answer)
+    else:
+        plan = plans.of(found, model, name)
     texts, left_out = contents(plan, values.text("--prometheus", prometheus))
     _write(target, texts)
     return Export(target, tuple(texts), left_out, tuple(plan.warnings))
@@ -112,10 +117,8 @@ def _point(content: Mapping[str, Any], wanted: int | str) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], points[int(text)])
 
 
-def _as_recommended(point: Mapping[str, Any], recommendation: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The point with the intervals of its recommendation: those are of draws of the traffic, which the point is not."""
-    if recommendation is None or recommendation["point"] != point["id"]:
-        return point
+def _as_recommended(point: Mapping[str, Any], recommendation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The point with what its recommendation knows besides: intervals, of draws of the traffic, and migrations."""
     targets = {target["bound"]: target for target in recommendation["targets"]}
     intervals, verdicts = dict(point["intervals"]), []
     for verdict in point["sla"]:
@@ -125,7 +128,10 @@ def _as_recommended(point: Mapping[str, Any], recommendation: Mapping[str, Any] 
             if target["low"] is not None:
                 intervals[verdict["figure"]] = [max(target["low"], 0), target["high"]]
         verdicts.append(verdict)
-    return {**point, "intervals": intervals, "sla": verdicts}
+    arguments = dict(point["arguments"])
+    if limit := recommendation["basis"]["migration_limit"]:
+        arguments["migration_limit"] = limit
+    return {**point, "arguments": arguments, "intervals": intervals, "sla": verdicts}
 
 
 def _prediction(plan: Plan) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _GPU_PRODUCTS = {
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 # Figures that a prediction names, where the point has them.
 _FIGURES = re.compile(
-    r"(mean|p50|median|p90|p99)_(ttft|tpot|itl|e2e_latency)_ms|.*_per_gpu|arrival_rps|.*_throughput_.*|goodput.*|gpu.*"
+    r"(mean|p50|median|p90|p99)_(ttft|tpot|itl|e2e_latency)_ms|.*_per_gpu|arrival_rps|.*_throughput_.*|goodput.*|gpu.*|cost_per_.*"
 )
 
 
@@ -85,6 +85,8 @@ class Plan:
     version: str = ""
     gpu: str | None = None
     warnings: Sequence[str] = field(default_factory=list)
+    recommendation: Mapping[str, Any] | None = None
+    """What is said of the point if it is the answer to a question (docs/recommend.md)."""
 
     @property
     def one_pool(self) -> bool:
@@ -92,7 +94,12 @@ class Plan:
         return len(self.pools) == 1
 
 
-def of(point: Mapping[str, Any], model: str | None, name: str | None) -> Plan:
+def of(
+    point: Mapping[str, Any],
+    model: str | None,
+    name: str | None,
+    recommendation: Mapping[str, Any] | None = None,
+) -> Plan:
     """The plan of a point, by simulating it once more. Raises ValueError for what cannot be exported."""
     given = point["arguments"]
     if given is None or not point["figures"]:
@@ -130,6 +137,7 @@ def of(point: Mapping[str, Any], model: str | None, name: str | None) -> Plan:
         version=str(first.get("aic_backend_version") or ""),
         gpu=_GPU_PRODUCTS.get(str(first["aic_system"])) if first.get("aic_backend") else None,
         warnings=_doubts(point, pools),
+        recommendation=recommendation,
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from dynamo._core import values
 from dynamo._shell.fields import fields_of
 from dynamo.replay import deployment
+from dynamo.sweep import wording
+from dynamo.sweep.advice import wording as advice
 from dynamo.sweep.exports.plan import Plan
 from dynamo.sweep.exports.table import ASSUMED, ENGINE
 from dynamo.sweep.sla import bound_of
@@ -26,7 +28,19 @@ _FILES = {
     "prediction.json": "what is predicted, and the run that predicts it",
 }
 _SHOWN = ("mean_ttft_ms", "p90_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p90_tpot_ms", "p99_tpot_ms")
-_MORE = ("output_tok_s_per_gpu", "goodput_ratio", "gpu_hours", "gpu_cost")
+_MORE = {
+    "output_tok_s_per_gpu": "",
+    "goodput_ratio": ", the part of all requests that keep each limit by themselves",
+    "gpu_hours": " of the run",
+    "gpu_cost": " of the run",
+    "cost_per_million_tokens": "",
+}
+_SAID = ("Cost", "How sure", "Headroom", "What breaks it", "Autoscaling")
+"""What a recommendation says of its answer, beside what is in other parts of this page."""
+_NOT_EXAMINED = (
+    "Headroom, the loss of a worker and other traffic were not examined: `python -m dynamo.sweep recommend` does that "
+    "with its answer."
+)
 
 
 def text(plan: Plan, files: Sequence[str], left_out: Mapping[str, str]) -> str:
@@ -40,8 +54,40 @@ def text(plan: Plan, files: Sequence[str], left_out: Mapping[str, str]) -> str:
     ]
     if left_out:
         parts += ["Left out:", _list(f"`{name}`: {reason}" for name, reason in left_out.items())]
-    parts += ["## Predicted", _predicted(plan), *_sla(plan), "## Simulated, and in no file", _assumed(plan)]
+    parts += ["## To install", _list(_needs(plan, files))]
+    parts += ["## Predicted", _predicted(plan), *_sla(plan), *_examined(plan.recommendation)]
+    parts += ["## Simulated, and in no file", _assumed(plan)]
     return "\n\n".join(parts) + "\n"
+
+
+def _needs(plan: Plan, files: Sequence[str]) -> list[str]:
+    """What has to be there before a file is used."""
+    name = {"vllm": "vLLM", "sglang": "SGLang"}[plan.engine]
+    exact = f"=={plan.version}" if plan.version else ""
+    engine = f"{name} on hosts with GPUs: `pip install {plan.engine}{exact}`"
+    dynamo = f"Dynamo with {name} on the host with GPUs: `pip install 'ai-dynamo[{plan.engine}]==1.3.1'`"
+    behind_dynamo = not plan.one_pool or plan.router is not None
+    needs = {
+        "engine.sh": engine,
+        "start.sh": dynamo if behind_dynamo else engine,
+        "dynamo-1.3.yaml": "a cluster with GPUs and the operator of Dynamo 1.3",
+        "dynamo-1.6.yaml": "a cluster with GPUs and the operator of Dynamo 1.6",
+        "kubernetes.yaml": "a cluster with NVIDIA's device plugin",
+        "compose.yaml": "Docker with the NVIDIA Container Toolkit",
+        "verify.sh": "vLLM for its benchmark client, which needs no GPU, and dynosim: `pip install vllm dynosim`",
+    }
+    lines = [f"`{file}`: {text}" for file, text in needs.items() if file in files]
+    return [*lines, f"all: access to the weights of {plan.model}, by `HF_TOKEN` where the model wants one"]
+
+
+def _examined(recommendation: Mapping[str, Any] | None) -> list[str]:
+    if recommendation is None:
+        return [_NOT_EXAMINED]
+    parts = []
+    for title, lines in advice.sections(recommendation):
+        if title in _SAID:
+            parts += [f"## {title}", _list(lines)]
+    return parts
 
 
 def _predicted(plan: Plan) -> str:
@@ -49,14 +95,16 @@ def _predicted(plan: Plan) -> str:
     for name in (*_SHOWN, *_MORE):
         if name in plan.figures:
             low, high = plan.intervals.get(name, (None, None))
-            between = "" if low is None else f"{low:.4g} to {high:.4g}"
-            rows.append((name, f"{plan.figures[name]:.4g}", between))
+            interval = "" if low is None or high is None else wording.between(low, high, 4)
+            rows.append((name + _MORE.get(name, ""), f"{plan.figures[name]:.4g}", interval))
     return _table(("figure", "predicted", "95 %"), rows)
 
 
 def _sla(plan: Plan) -> list[str]:
+    named = {} if plan.recommendation is None else plan.recommendation["named"]
     lines = [
-        f"{bound_of(v)}: {v['value']:.4g}, {('kept' if v['sure'] else 'kept, but not sure') if v['met'] else 'missed'}"
+        f"{advice.renamed(str(bound_of(v)), named)}: {v['value']:.4g}, "
+        f"{('kept' if v['sure'] else 'kept, but not sure') if v['met'] else 'missed'}"
         for v in plan.sla
         if v["value"] is not None
     ]

@@ -56,7 +56,13 @@ class Traffic(NamedTuple):
 
     input_tokens: int
     output_tokens: int
-    shared_tokens: int
+    cached: float
+    """The part of the point's prompts that was found in caches."""
+
+    @property
+    def shared_tokens(self) -> int:
+        """The prefix that all prompts have in common."""
+        return int(self.cached * self.input_tokens) if self.cached > _SHARED else 0
 
     @property
     def flags(self) -> list[str]:
@@ -87,8 +93,7 @@ def _traffic(report: Mapping[str, Any]) -> Traffic:
     requests = max(1, int(report["num_requests"]))
     prompt = max(2, round(report["total_input_tokens"] / requests))
     answer = max(2, round(report["total_output_tokens"] / requests))
-    cached = float(report["prefix_cache_reused_ratio"] or 0)
-    return Traffic(prompt, answer, int(cached * prompt) if cached > _SHARED else 0)
+    return Traffic(prompt, answer, float(report["prefix_cache_reused_ratio"] or 0))
 
 
 def _loads(plan: Plan) -> list[Load]:
@@ -213,6 +218,9 @@ _SCRIPT = """#!/bin/sh
 #
 # URL is where the deployment answers, and RESULTS the folder of the results: runs that are there are not run again.
 # Needs vllm (its benchmark client, no GPU) and dynosim.
+#
+# Prompts and answers have the mean lengths of the simulated traffic.
+# {prefix}
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 URL=${{URL:-http://localhost:8000}}
@@ -235,11 +243,20 @@ bench() {{
 """
 
 
+def _prefix(traffic: Traffic) -> str:
+    """Why prompts have a prefix in common, or none."""
+    found = f"{100 * traffic.cached:.2g} % of its prompts were found in caches"
+    if traffic.shared_tokens:
+        return f"{found}: a prefix of {traffic.shared_tokens} tokens, the same for all."
+    return f"{found}: no prefix, which runs have from {100 * _SHARED:g} % on."
+
+
 def _script(plan: Plan, traffic: Traffic) -> str:
     alone = plan.one_pool and plan.pools[0].workers == 1
     return _SCRIPT.format(
         model=shlex.quote(plan.model),
         traffic=shlex.join(traffic.flags),
+        prefix=_prefix(traffic),
         runs="\n".join(f"bench {load.name} {shlex.join(_flags(load))}  # {load.shows}" for load in _loads(plan)),
         deployment='cp "$here/deployment.json" "$RESULTS/"\n' if alone else "",
         predictions=PREDICTIONS,

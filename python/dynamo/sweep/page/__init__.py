@@ -34,7 +34,7 @@ def as_html(
     """
     given = data.of(content, measured, pages or {})
     parts = {
-        "TITLE": f"{_kind(content)} of {sum(content['counts'].values()):,} points",
+        "TITLE": _title(content),
         "HEAD": _headline(content),
         "ADVICE": _advice(content),
         "BEST": _best(content),
@@ -46,12 +46,16 @@ def as_html(
     return _page.whole(__name__, _SCRIPTS, parts, given)
 
 
-def _kind(content: Mapping[str, Any]) -> str:
-    return "Sweep" if content.get("recommendation") is None else "What to start, the best"
+def _title(content: Mapping[str, Any]) -> str:
+    if content.get("recommendation") is None:
+        return f"Sweep of {sum(content['counts'].values()):,} points"
+    return "What to start"
 
 
 def _headline(content: Mapping[str, Any]) -> str:
-    """How many points ended in which way, the bounds, and what the points share."""
+    """How many points ended in which way, the bounds, and what the points share; an answer says that itself."""
+    if content.get("recommendation") is not None:
+        return ""
     counts = ", ".join(f"{count:,} {status}" for status, count in content["counts"].items())
     lines = [f"<p><strong>{html.escape(counts or 'no points')}</strong></p>"]
     if content["sla"]:
@@ -72,7 +76,9 @@ def _advice(content: Mapping[str, Any]) -> str:
     if found is None:
         return ""
     rows = "".join(
-        f"<dt>{html.escape(title)}</dt><dd>{''.join(f'<p>{html.escape(line)}</p>' for line in lines)}</dd>"
+        f"<dt>{html.escape(title)}</dt>"
+        f"<dd{' class=short' if title == advice.SHORT else ''}>"
+        f"{''.join(f'<p>{html.escape(line)}</p>' for line in lines)}</dd>"
         for title, lines in advice.sections(found)
     )
     button = "" if found["point"] is None else _button(found["point"])

@@ -1,0 +1,49 @@
+"""What a recommendation rests on beside durations: rules, KV pool, traffic, each with the error that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+POOL_ERRORS = {"sdk": ("the AIC SDK", 7.9, 20.4, 32), "engine": ("the engine's own division", 0.9, 4.1, 42)}
+"""Who estimates a KV pool: how far off in percent, in the median and at the 90th percentile, of how many published
+sizes (docs/kv_pools.md)."""
+_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """What has to be right for the answer to be right, a line for each, from facts of ``checks.basis``."""
+    said = [_rules(found), _pool(found), _traffic(found)]
+    said.append(
+        "Not simulated: HTTP, tokenizer and client, which make a measured TTFT longer. What engines do when a worker "
+        "is lost is from documentation and live frontends, not from failures of GPUs"
+    )
+    said.append("verify.sh among the exported files measures six runs on the GPUs, and says whether all this holds")
+    return said
+
+
+def _rules(found: Mapping[str, Any]) -> str:
+    engine, _, release = found["scheduler"].partition("-")
+    whose = f"{_NAMES.get(engine, engine)} {release}".rstrip()
+    text = f"Rules: batches, preemption and prefix caching of {whose}; no recorded run of its own scheduler differs"
+    if found["router"] == "kv_router":
+        text += ". Routing is that of Dynamo 1.3.1, with no recorded difference from its own replay"
+    return text
+
+
+def _pool(found: Mapping[str, Any]) -> str:
+    tokens = "of unknown size" if found["pool_tokens"] is None else f"{found['pool_tokens']:,.0f} tokens of each worker"
+    if found["pool_estimate"] is None:
+        return f"KV pool: {tokens}, as given and no estimate"
+    who, median, worst, sizes = POOL_ERRORS[found["pool_estimate"]]
+    return (
+        f"KV pool: {tokens}, estimated by {who}: of {sizes} published sizes it is {median:g} % off in the median, and "
+        f"more than {worst:g} % with a tenth of them. The engine's log says the real one"
+    )
+
+
+def _traffic(found: Mapping[str, Any]) -> str:
+    text = f"Traffic: {found['requests']:,.0f} requests in {found['seconds']:,.0f} s, as they were recorded"
+    if found["draws"]:
+        text += f"; intervals are of {found['draws']} draws of its sessions, and of nothing else in this list"
+    return f"{text}. Days with other traffic are not in it"
