@@ -531,6 +531,22 @@ def test_an_interval_without_a_lower_end() -> None:
     )
 
 
+def test_what_is_known_of_durations_is_not_called_unknown() -> None:
+    pool = {"pool": "worker", "timing_model": "aic"}
+    span = {"ttft": [0.8, 1.2], "tpot": [0.9, 1.1], "level": "kin", "measurements": 24}
+    error = {"ttft": 0.1, "tpot": 0.05, "measurements": 9, "scheduler": "vllm"}
+    target = {"bound": "p90_ttft_ms <= 9", "met": True, "sure": True, "low": None, "within_error": False}
+    content = {
+        "cost_per_hour": None, "deployment": "2 x TP 1 = 2 GPUs, vllm", "targets": [target], "headroom": None,
+        "cases": [case(holds=False)],
+    }  # fmt: skip
+    for known, said in (({}, True), ({"expected": span}, False), ({"measured_error": error}, False)):
+        lines = wording._short({**content, "durations": [{**pool, **known}]})
+        assert lines[0] == "start 2 x TP 1 = 2 GPUs of vllm"
+        assert ("is not known" in lines[1]) == said
+        assert lines[-1] == "the loss of a worker breaks it"
+
+
 def test_files_do_what_was_examined(trace: Path, tmp_path: Path) -> None:
     """The answer behind the KV-aware router migrates requests, in its loss and in its files; their README says more."""
     found = sweep.recommend(

@@ -108,7 +108,8 @@ def _short(content: Content) -> list[str]:
     size, engine = content["deployment"].split(", ")[:2]
     lines = [f"start {size} of {engine}" + ("" if price is None else f", for {price:.2f} an hour")]
     doubts = [f"{target['bound']} {doubt}" for target in content["targets"] if (doubt := _doubt(target))]
-    if durations.errors(content["durations"]) is None:
+    found = content["durations"]
+    if durations.errors(found) is None and not durations.expected_line(found):
         doubts.append("how far durations are off is not known")
     lines.append("; ".join(["the service level holds on this trace", *doubts]))
     headroom = content["headroom"]
