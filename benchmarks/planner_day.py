@@ -15,12 +15,13 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import planner_plot
 import tables
 import yaml
+from planner_plot import Served
 
 from dynamo.replay import run_synthetic_trace_replay
 
@@ -42,23 +43,6 @@ STOCK = {
     "report_interval_hours": None,
     "live_dashboard_port": 0,
 }
-
-
-class Served(NamedTuple):
-    """How a day was served."""
-
-    name: str
-    kind: str
-    """``static``, ``hpa``, ``keda`` or ``stock``."""
-    gpu_hours: float
-    cost: float
-    missed: float
-    """Requests outside of the service level, of all; 0 to 1."""
-    p99_ttft_s: float
-    most: int
-    """Workers at the busiest time."""
-    steps: list[tuple[float, int]]
-    """How many workers there were from when on, in hours."""
 
 
 def policy(kind: str, target: int) -> dict[str, Any]:

@@ -5,14 +5,28 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from planner_day import Served
+from typing import NamedTuple
 
 COLORS = {"static": "#6b7280", "hpa": "#2563eb", "keda": "#059669", "stock": "#d97706"}
 NAMES = {"static": "fixed", "hpa": "HPA", "keda": "KEDA", "stock": "ai-dynamo's planner"}
 WIDTH, HEIGHT = 980, 380
+
+
+class Served(NamedTuple):
+    """How a day was served."""
+
+    name: str
+    kind: str
+    """``static``, ``hpa``, ``keda`` or ``stock``."""
+    gpu_hours: float
+    cost: float
+    missed: float
+    """Requests outside of the service level, of all; 0 to 1."""
+    p99_ttft_s: float
+    most: int
+    """Workers at the busiest time."""
+    steps: list[tuple[float, int]]
+    """How many workers there were from when on, in hours."""
 
 
 class Axes:
