@@ -21,69 +21,13 @@ import (
 // no worker coasts while one is stalled.
 //
 // With two pools the results are those of stepping through every pass to the last bit, worker seconds and the order of
-// events at one instant included. Ends within coasts are tracked for that, in a heap with the next one of each worker:
+// events at one instant included. Ends within coasts are tracked for that, the next one of each worker (innerends.go):
 //
 //   - Worker seconds are summed from end to end, because a sum of floating-point numbers depends on its terms.
 //   - If anything else happens exactly at an end in a coast, the coast is cut there, and the end becomes an ordinary
 //     event.
 //   - Events at one instant are handled in the order in which they began. The last pass of a coast began between
 //     instants, at most together with passes of other workers, and those begin by ascending number.
-
-// innerEnd is the next end within the coast of a worker, other than the last one.
-type innerEnd struct {
-	atMs         float64
-	coast        int64 // the number of the coast
-	pool, worker int32
-	pass         int32 // that ends, from 0
-}
-
-// innerEnds is a heap of these, with at most one of each coast. Those of coasts that were cut short or have ended stay
-// until they are the first. It is beside eventheap because every pass of a coast comes by here: only times are
-// compared.
-type innerEnds []innerEnd
-
-func (h *innerEnds) add(e innerEnd) {
-	*h = append(*h, e)
-	h.rise(e, len(*h)-1)
-}
-
-// sink moves the first one, whose time has become later, to its place. That is near the bottom as a rule, since workers
-// take turns: smaller ones move up all the way, and it rises from there.
-func (h innerEnds) sink() {
-	e, i := h[0], 0
-	for right := 2; right <= len(h); right = 2*i + 2 {
-		child := right - 1
-		if right < len(h) && h[right].atMs < h[child].atMs {
-			child = right
-		}
-		h[i] = h[child]
-		i = child
-	}
-	h.rise(e, i)
-}
-
-// rise puts an end at place i, or as far above as it belongs.
-func (h innerEnds) rise(e innerEnd, i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if h[parent].atMs <= e.atMs {
-			break
-		}
-		h[i] = h[parent]
-		i = parent
-	}
-	h[i] = e
-}
-
-// pop removes the first one.
-func (h *innerEnds) pop() {
-	all := *h
-	last := len(all) - 1
-	all[0] = all[last]
-	if *h = all[:last]; last > 0 {
-		h.sink()
-	}
-}
 
 // ErrStalled is the error of a run that ends with the first pass without effect.
 var ErrStalled = errors.New("a pass without effect")
@@ -129,10 +73,10 @@ func (f *Fleet) tryCoast(p *Pool, i int) bool {
 	p.ready.remove(i)
 	p.coasting.add(i)
 	f.pushed++
-	w.coast, w.coastSinceMs = f.pushed, f.nowMs
+	w.coast, w.coastSinceMs, w.passed = f.pushed, f.nowMs, 0
 	f.pushCoastEnd(p, i)
-	if f.tracksEnds && len(w.Coast) > 1 {
-		f.innerEnds.add(innerEnd{atMs: w.Coast[0], coast: w.coast, pool: int32(p.index), worker: int32(i)})
+	if f.tracksEnds {
+		f.innerEnds.set(i, w.innerEndMs())
 	}
 	return true
 }
@@ -214,38 +158,37 @@ func (f *Fleet) catchUp() {
 	}
 }
 
+// innerEndMs returns when the next pass of a coast ends, +Inf if that is the last one or the worker does not coast.
+func (w *Worker) innerEndMs() float64 {
+	if w.passed+1 < len(w.Coast) {
+		return w.Coast[w.passed]
+	}
+	return math.Inf(1)
+}
+
 // passInnerEnds passes over the ends in coasts that come before untilMs.
 func (f *Fleet) passInnerEnds(untilMs float64) {
-	for len(f.innerEnds) > 0 && f.innerEnds[0].atMs < untilMs {
-		e := &f.innerEnds[0]
-		w := &f.pools[e.pool].workers[e.worker]
-		next := int(e.pass) + 1
-		if w.coast != e.coast || next >= len(w.Coast) { // it was cut short
-			f.innerEnds.pop()
-			continue
+	for atMs, i := f.innerEnds.first(); atMs < untilMs; atMs, i = f.innerEnds.first() {
+		w := &f.emitting().workers[i]
+		if w.passed+1 < len(w.Coast) { // it was not cut short
+			if atMs > f.nowMs { // several workers may end a pass together
+				f.elapse(atMs)
+			}
+			w.passed++
 		}
-		if e.atMs > f.nowMs { // several workers may end a pass together
-			f.elapse(e.atMs)
-		}
-		if next+1 == len(w.Coast) {
-			f.innerEnds.pop()
-			continue
-		}
-		e.atMs, e.pass = w.Coast[next], int32(next)
-		f.innerEnds.sink()
+		f.innerEnds.set(i, w.innerEndMs())
 	}
 }
 
 // cutInnerEnds makes events of the ends in coasts that are due now.
 func (f *Fleet) cutInnerEnds() {
-	for len(f.innerEnds) > 0 && f.innerEnds[0].atMs <= f.nowMs {
-		e := f.innerEnds[0]
-		f.innerEnds.pop()
-		p := f.pools[e.pool]
-		if w := &p.workers[e.worker]; w.coast == e.coast && int(e.pass)+1 < len(w.Coast) {
-			w.Coast = w.Coast[:e.pass+1]
-			f.pushCoastEnd(p, int(e.worker))
+	p := f.emitting()
+	for atMs, i := f.innerEnds.first(); atMs <= f.nowMs; atMs, i = f.innerEnds.first() {
+		if w := &p.workers[i]; w.passed+1 < len(w.Coast) {
+			w.Coast = w.Coast[:w.passed+1]
+			f.pushCoastEnd(p, i)
 		}
+		f.innerEnds.set(i, math.Inf(1))
 	}
 }
 

@@ -3,7 +3,8 @@
 //
 //	fleet.go      Fleet, World (where requests come from), the order of an instant
 //	pool.go       Pool: workers that are alike, and their router
-//	coast.go      coasting: passes of a worker that nothing else can affect are computed in one step, to save time
+//	coast.go      coasting: passes of a worker that nothing else can affect are computed in one step, to save time;
+//	              innerends.go has the next of their ends
 //	flow.go       flow: how requests go through the pools, with one implementation for each of the next four files
 //	direct.go     one pool: a single worker serves a request
 //	handoffs.go   two pools by Dynamo's rules: package handoff moves the KV from a prefill to a decode worker

@@ -56,6 +56,7 @@ type Worker struct {
 	due          int64   // the event that ends its pass or coast; others are out of date
 	coast        int64   // number of its coast, and of the event if the first pass is the last one
 	coastSinceMs float64 // when the coast began
+	passed       int     // passes of the coast that have ended, if the fleet tracks that
 }
 
 // open makes the router and the first workers of the pool.
