@@ -2,6 +2,7 @@ package replay
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"dynosim/gocore/engine"
@@ -52,8 +53,7 @@ func (cfg *Config) runIndependently(r *run, setups []engine.Setup) (Outcome, err
 	return again.through(again.inFleet, setups)
 }
 
-// independently runs the workers by themselves, each as a fleet of one, and joins their results in the order of
-// workers.
+// independently runs the workers by themselves and joins their results in the order of workers.
 func (r *run) independently(setups []engine.Setup) error {
 	parts, errs := make([]*run, r.Workers), make([]error, r.Workers)
 	collectors, journals := make([]*report.Collector, r.Workers), make([]*journal.Journal, r.Workers)
@@ -98,8 +98,12 @@ func inOrder(n int, do func(int)) {
 
 // alone runs the only worker of a part and drops it afterwards: a thousand of them would fill the memory.
 func (r *run) alone(setups []engine.Setup) error {
-	defer func() { r.fleet = nil }()
-	if err := r.inFleet(setups); err != nil {
+	defer func() { r.fleet, r.only = nil, worker.Worker{} }()
+	loop := r.single
+	if !math.IsInf(r.MaxSimTimeMs, 1) { // then single lets arrive what does until its last pass ends, a fleet does not
+		loop = r.inFleet
+	}
+	if err := loop(setups); err != nil {
 		return err
 	}
 	r.cut()

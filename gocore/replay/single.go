@@ -43,6 +43,9 @@ func (r *run) single(setups []engine.Setup) error {
 			}
 			record.follow(engine.Aggregated, 0, only.Engine)
 			record.pass(engine.Aggregated, 0, only.Engine, pass)
+			if r.stopWhenStalled && (!alive || pass.Idle()) {
+				return fleet.ErrStalled
+			}
 			if !alive {
 				if next, ok := r.driver.NextMs(); ok && next > r.nowMs {
 					r.nowMs = next
