@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from dynamo._shell import tables
 from dynamo.sweep.exports.flags import Flag, Number, Present, Switch, Word
 
 FLAG, FILES, ASSUMED, REFUSED = "flag", "files", "assumed", "refused"
@@ -60,6 +61,11 @@ def _files(text: str) -> Row:
 
 def _refused(text: str, *harmless: Any) -> Row:
     return Row(REFUSED, text, harmless=harmless)
+
+
+def _group(name: str, row: Row) -> dict[str, Row]:
+    """A row for all options of a run that --help shows in one group."""
+    return {option["name"]: row for option in tables.table("run_options")["fields"] if option.get("group") == name}
 
 
 ENGINE: Mapping[str, Row] = {
@@ -251,21 +257,11 @@ ENGINE: Mapping[str, Row] = {
 """Engine arguments; members of an argument that is an object after a dot."""
 
 RUN: Mapping[str, Row] = {
+    **_group("workload", _assumed(_WORKLOAD)),
+    **_group("output", _assumed(_OUTPUT)),
+    **_group("prefill load model of the KV router", _files("fields of `aic_perf_config`")),
     **dict.fromkeys(
-        ("trace_files", "trace_format", "trace_block_size", "trace_shared_prefix_ratio", "trace_num_prefix_groups"),
-        _assumed(_WORKLOAD),
-    ),
-    **dict.fromkeys(
-        ("input_tokens", "output_tokens", "request_count", "arrival_interval_ms", "arrival_process", "request_rate"),
-        _assumed(_WORKLOAD),
-    ),
-    **dict.fromkeys(
-        ("request_rate_curve", "arrival_seed", "arrival_cv", "turns_per_session", "shared_prefix_ratio"),
-        _assumed(_WORKLOAD),
-    ),
-    **dict.fromkeys(
-        ("num_prefix_groups", "inter_turn_delay_ms", "replay_concurrency", "agentic_lanes", "arrival_speedup_ratio"),
-        _assumed(_WORKLOAD),
+        ("trace_files", "replay_concurrency", "agentic_lanes", "arrival_speedup_ratio"), _assumed(_WORKLOAD)
     ),
     "config": _assumed("a file with all of these"),
     "from_report": _assumed("a report with all of these"),
@@ -308,23 +304,9 @@ RUN: Mapping[str, Row] = {
     "stop_when_late": _assumed("how long the traffic lasts"),
     **dict.fromkeys(("sla_ttft_ms", "sla_tpot_ms", "sla_itl_ms", "sla_e2e_ms"), _assumed("bounds of goodput")),
     "aic_perf_config": _files("`--aic-...` flags of Dynamo's frontend, with `router_prefill_load_model` aic"),
-    **dict.fromkeys(
-        (
-            *("aic_backend", "aic_system", "aic_backend_version", "aic_tp_size", "aic_model_path", "aic_moe_tp_size"),
-            *("aic_moe_ep_size", "aic_attention_dp_size", "aic_nextn", "aic_nextn_accept_rates", "aic_gemm_dtype"),
-            *("aic_moe_dtype", "aic_fmha_dtype", "aic_kv_cache_dtype", "aic_comm_dtype"),
-        ),
-        _files("fields of `aic_perf_config`"),
-    ),
-    **dict.fromkeys(
-        (
-            *("report_json", "rows", "capture_per_request", "attribution", "report_jsonl_path", "timeline", "html"),
-            *("timeline_window", "timeseries", "timeseries_step", "telemetry_options", "save_trace"),
-        ),
-        _assumed(_OUTPUT),
-    ),
+    **dict.fromkeys(("rows", "capture_per_request", "telemetry_options"), _assumed(_OUTPUT)),
 }
-"""Options of a run."""
+"""Options of a run. A new one that is part of the workload, or an output, has its row by its group of --help."""
 
 ROUTER: Mapping[str, Row] = {
     "overlap_score_weight": _refused("an older name of overlap_score_credit and prefill_load_scale"),
