@@ -21,7 +21,7 @@ from dynamo.validate.main import validate
 from dynamo.validate.mapping import Rules
 from dynamo.validate.measurement import ClosedLoop, Figures, Measurement, Replay
 from dynamo.validate.runner import Result
-from dynamo.validate.simulate import Outcome
+from dynamo.validate.simulate import Outcome, simulate
 
 __all__ = ["fake"]
 
@@ -288,6 +288,22 @@ def test_means_over_seeds(fake: Path, cli: Cli, folder: Path) -> None:
     assert "simulated_range_ms" not in text
     assert json.loads(text)["summary"] == found["summary"]
     assert "--seeds: got 0, want an integer from 1 to 1000" in refused(run(cli, "table.csv", "--seeds", "0"))
+
+
+def test_clients_that_choose_from_few_prompts() -> None:
+    """Prompts that a cache knows are not computed again; without the cache, or all different, they are."""
+    engine = {"engine_type": "vllm", "num_gpu_blocks": 4096, "enable_prefix_caching": True}
+    few = mean_ttft(engine, 3)
+    different = mean_ttft(engine, 0)
+    assert few < 0.5 * different
+    assert mean_ttft({**engine, "enable_prefix_caching": False}, 3) == pytest.approx(different, rel=0.01)
+
+
+def mean_ttft(engine: dict[str, Any], prompts: int) -> float:
+    load = ClosedLoop(2, 40, 2000, 10, prompts)
+    mean = simulate(Replay(Measurement(id="", source="", file=""), engine, load)).ttft.mean
+    assert mean is not None
+    return mean
 
 
 @pytest.mark.parametrize(("measured", "inside"), [(99.0, False), (100.0, True), (120.0, True), (121.0, False)])

@@ -96,6 +96,22 @@ def test_ten_requests_per_client() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "prompts"),
+    [
+        ({"model": "nvidia/Llama-3.1-8B-Instruct-FP8", "source": "gap"}, 100),
+        ({"model": "nvidia/Llama-3.1-8B-Instruct-FP8"}, 0),
+        ({"model": "nvidia/Llama-3.1-8B-Instruct-FP8", "source": "gap", "engine": "sglang"}, 0),
+        ({"model": "Qwen/Qwen3-32B", "source": "gap"}, 0),
+    ],
+)
+def test_clients_that_choose_from_few_prompts_meet_a_prefix_cache(changes: dict[str, Any], prompts: int) -> None:
+    replay = replay_of(row(**changes))
+    assert isinstance(replay.workload, ClosedLoop)
+    assert replay.workload.prompts == prompts
+    assert replay.engine.get("enable_prefix_caching", False) is (prompts > 0)
+
+
+@pytest.mark.parametrize(
     ("changes", "tokens"),
     [
         ({}, 8192),

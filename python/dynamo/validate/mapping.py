@@ -83,7 +83,7 @@ def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
         **_limits(row, clients, spread.attention_dp, own_scheduler=rules.own_scheduler),
     }
     isl, osl = campaigns.lengths(row)
-    workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl)
+    workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl, campaigns.prompts(row))
     instead = stand_ins.stand_in(row)
     if instead is None:
         return Replay(row, {**engine, **_memory(row)}, workload)
@@ -202,7 +202,7 @@ def _limits(row: Measurement, clients: int, ranks: int, *, own_scheduler: bool) 
     """What an engine computes and runs at a time. With attention data parallelism one engine holds all ranks."""
     if row.engine == "vllm":
         return {
-            "enable_prefix_caching": False,
+            "enable_prefix_caching": campaigns.prompts(row) > 0,
             "max_num_seqs": ranks * campaigns.vllm_running(row, clients),
             "max_num_batched_tokens": ranks * campaigns.batched_tokens(row),
         }

@@ -116,6 +116,8 @@ class ClosedLoop:
     requests: int
     isl: Length
     osl: Length
+    # How many prompts they choose from; 0 if no two requests have the same.
+    prompts: int = 0
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,8 @@ def _run(replay: Replay, engine: MockEngineArgs, seed: int | None) -> Report:
         }
     if isinstance(load, ClosedLoop):
         common["replay_concurrency"] = load.clients
+        if load.prompts:
+            common |= {"shared_prefix_ratio": 1.0, "num_prefix_groups": load.prompts}
     elif isinstance(load, OpenLoop):
         common |= {"arrival_process": "poisson", "request_rate": load.rate}
     return run_synthetic_trace_replay(load.isl, load.osl, load.requests, **common)
