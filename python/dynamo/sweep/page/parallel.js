@@ -3,7 +3,7 @@
 const parallelBox = document.getElementById("parallel");
 const AXIS = { top: 58, height: 240, highest: 720, bottom: 16, side: 62, apart: 112, values: 8, row: 62, edge: 12 };
 // A line of a label, a character of it, the most lines, and the room for a label where axes lie.
-const LABEL = { line: 14, letter: 6.5, lines: 6, room: 100 };
+const LABEL = { line: 14, letter: 6.5, lines: 8, room: 100 };
 const NONE = "–";
 
 // An axis from one place to another, upright or, where there is no room beside each other, lying.
