@@ -108,6 +108,8 @@ def _sla(plan: Plan) -> list[str]:
         for v in plan.sla
         if v["value"] is not None
     ]
+    if plan.recommendation is not None:  # which says how sure it is
+        return [_list(lines)]
     error = plan.measured_error
     known = (
         "The error of durations like these is not known: nothing like this was measured."
