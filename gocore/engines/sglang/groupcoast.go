@@ -33,19 +33,20 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 		c.ranks = append(c.ranks, a)
 	}
 	for atMs := nowMs; len(c.ranks) > 0 && atMs < untilMs; {
-		endMs, busyMs := atMs, 0.0
+		endMs, busyMs, hostMs := atMs, 0.0, 0.0
 		for i := range c.ranks {
 			passMs, ok := c.ranks[i].next()
 			if !ok {
 				return c.rounds.EndsMs
 			}
-			endMs = max(endMs, atMs+passMs)
+			if ms := atMs + passMs; ms > endMs {
+				endMs, hostMs = ms, c.ranks[i].s.CoastHostMs()
+			}
 			busyMs += passMs
 		}
-		if endMs <= atMs {
+		if endMs <= atMs || !c.rounds.Add(len(g.ranks), atMs, endMs, busyMs, hostMs) {
 			break
 		}
-		c.rounds.Add(len(g.ranks), atMs, endMs, busyMs)
 		atMs = endMs
 	}
 	return c.rounds.EndsMs
@@ -75,11 +76,5 @@ func (g *Group) CoastWork() engine.Phases {
 	return all
 }
 
-// CoastHostMs implements [engine.CoastExplainer]: the host time of the rank with the most requests.
-func (g *Group) CoastHostMs() float64 {
-	most := 0.0
-	for _, s := range g.ranks {
-		most = max(most, s.CoastHostMs())
-	}
-	return most
-}
+// CoastHostMs implements [engine.CoastExplainer]: the host time of the slowest rank.
+func (g *Group) CoastHostMs() float64 { return g.coast.rounds.HostMs }

@@ -343,18 +343,20 @@ func (g *Group) Coast(nowMs, untilMs float64) []float64 {
 	g.passEnded(nowMs)
 	g.coasted.Begin(nowMs)
 	for atMs := nowMs; atMs < untilMs; {
-		endMs, busyMs := atMs, 0.0
+		endMs, busyMs, hostMs := atMs, 0.0, 0.0
 		for i := range g.coasts {
-			if !g.coasts[i].composeNext() {
+			c := &g.coasts[i]
+			if !c.composeNext() {
 				return g.coasted.EndsMs
 			}
-			endMs = max(endMs, atMs+g.coasts[i].passMs)
-			busyMs += g.coasts[i].passMs
+			if ms := atMs + c.passMs; ms > endMs {
+				endMs, hostMs = ms, c.hostMs
+			}
+			busyMs += c.passMs
 		}
-		if endMs <= atMs {
+		if endMs <= atMs || !g.coasted.Add(len(g.ranks), atMs, endMs, busyMs, hostMs) {
 			break
 		}
-		g.coasted.Add(len(g.ranks), atMs, endMs, busyMs)
 		atMs = endMs
 	}
 	return g.coasted.EndsMs
@@ -458,14 +460,8 @@ func (g *Group) CoastWork() engine.Phases {
 	return all
 }
 
-// CoastHostMs implements [engine.CoastExplainer]: the host time of the rank with the most requests.
-func (g *Group) CoastHostMs() float64 {
-	most := 0.0
-	for i := range g.ranks {
-		most = max(most, g.ranks[i].CoastHostMs())
-	}
-	return most
-}
+// CoastHostMs implements [engine.CoastExplainer]: the host time of the slowest rank.
+func (g *Group) CoastHostMs() float64 { return g.coasted.HostMs }
 
 // Load implements [engine.Reporter]: the sum of all ranks.
 func (g *Group) Load() (waiting, running, activeBlocks int) {
