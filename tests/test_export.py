@@ -444,6 +444,37 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert documents(tmp_path, "dynamo-1.6.yaml")[0]["metadata"]["name"] == "chat"
 
 
+RANKS = {"scheduler": "vllm", "dp_size": 2, "num_gpu_blocks": 500}
+
+
+@pytest.mark.parametrize(
+    ("workers", "mode", "routing", "noted"),
+    [(1, "kv_router", "router", False), (2, "kv_router", "router", False), (2, "kv_router", "vllm", True)],
+)
+def test_ranks_that_the_router_chooses(tmp_path: Path, workers: int, mode: str, routing: str, noted: bool) -> None:
+    """Dynamo's frontend chooses ranks by itself; a point in which the router did not is exported with a note."""
+    engine_args = {**RANKS, "dp_routing": routing}
+    done = made(tmp_path, {"num_workers": workers, "router_mode": mode, "extra_engine_args": engine_args})
+    found = {kind: (main or {}) for _, kind, main in components(documents(tmp_path, "dynamo-1.6.yaml")[0])}
+    assert flags.parse(found["frontend"]["args"])["--router-mode"] == "kv"
+    assert flags.parse(found["worker"]["args"])["--data-parallel-size"] == "2"
+    assert ("nginx.conf" in done.files, "compose.yaml" in done.left_out) == (False, True)
+    assert any("`dp_routing: router` predicts that" in warning for warning in done.warnings) == noted
+
+
+@pytest.mark.parametrize(
+    ("mode", "routing", "problem"),
+    [
+        ("round_robin", "router", 'dp_routing: got "router", want router_mode kv_router: no other router'),
+        ("round_robin", "round_robin", 'dp_routing: got "round_robin", want "vllm" or "router": vLLM'),
+    ],
+)
+def test_ranks_that_nothing_chooses_so(tmp_path: Path, mode: str, routing: str, problem: str) -> None:
+    engine_args = {**RANKS, "dp_routing": routing}
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        made(tmp_path, {"num_workers": 2, "router_mode": mode, "extra_engine_args": engine_args})
+
+
 # Live against simulated.
 
 

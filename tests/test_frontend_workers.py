@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import urllib.request
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from frontendtools import STEADY, Meeting, kill, meeting
 from livetools import WORDS, get, post, stream, until
+
+from dynamo.replay import run_trace_replay
 
 
 @pytest.fixture
@@ -150,6 +153,48 @@ def test_routers_of_workers_with_hybrid_caches(place: Meeting) -> None:
         return [found(prompt) for _ in range(16)] == [36] * 16  # the last block is computed anew
 
     until(follows)  # once the events have come
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_frontends_choose_ranks_as_simulations_do(place: Meeting, engine: str) -> None:
+    """Conversations of several turns, one request after the other: each finds as much as it does in a simulation whose
+    router chooses ranks, and more than in one whose router chooses workers."""
+    arguments = {"engine_type": engine, "scheduler": engine, "dp_size": 3, "block_size": 4, "num_gpu_blocks": 2000}
+    turns = [(number, 12 + 20 * turn) for turn in range(4) for number in range(3)]  # conversation, tokens
+    rows = [
+        {"timestamp": 2000 * at, "input_length": tokens, "output_length": 1,
+         "hash_ids": [1000 * number + block for block in range(tokens // 4)]}
+        for at, (number, tokens) in enumerate(turns)
+    ]  # fmt: skip
+    trace = place.folder / "trace.jsonl"
+    trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def simulated(routing: str) -> list[int]:
+        given = {**arguments, "dp_routing": routing}
+        report = run_trace_replay(
+            trace, trace_block_size=4, num_workers=2, router_mode="kv_router", extra_engine_args=given
+        )
+        return [int(tokens) for tokens in report.requests["reused_input_tokens"]]
+
+    expected = simulated("router")
+    assert sum(expected) > sum(simulated("round_robin"))
+    place.workers("--num-workers", "2", "--extra-engine-args", json.dumps({**arguments, "speedup_ratio": 100}))
+    front = place.frontend("--router-mode", "kv")
+    front.until_models("tiny")
+    place.until_known(front, 2)
+    salts = itertools.count()
+
+    def as_simulated() -> bool:
+        """Whether all turns find what they do in the simulation; they do not while events are late."""
+        salt, found = str(next(salts)), []
+        for number, tokens in turns:
+            words = " ".join([WORDS[3 + number], *WORDS[10 : 9 + tokens]])
+            status, answer = front.complete(words, 1, cache_salt=salt)
+            assert status == 200
+            found.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+        return found == expected
+
+    until(as_simulated)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,3 +126,97 @@ def test_sglang_ranks_wait_for_the_slowest(trace: Path, tmp_path: Path, capsys: 
     assert main([*arguments, "--extra-engine-args", json.dumps(small)]) == 2
     want = "sglang.chunked_prefill_size: got 16, want at least dp_size times block_size, 32: the ranks share it"
     assert want in capsys.readouterr().err
+
+
+# The router chooses the rank (dp_routing "router").
+
+VLLM = {"scheduler": "vllm", "async_scheduling": False, "block_size": 64, "num_gpu_blocks": 512, "max_num_seqs": 16}
+BY_RANK = {**VLLM, "dp_size": 3, "dp_routing": "router"}
+SHARED = {"input_tokens": 640, "output_tokens": 20, "shared_prefix_ratio": 0.8, "num_prefix_groups": 4}
+KV = {"router_mode": "kv_router", "router_config": {"router_seed": 1}}
+POOLS = {
+    "prefill_engine_args": {**BY_RANK, "worker_type": "prefill", "kv_transfer_ms_per_block": 0.1},
+    "decode_engine_args": {**BY_RANK, "worker_type": "decode"},
+}
+
+
+def by_rank(**options: Any) -> Any:
+    return run_synthetic_trace_replay(**{**SHARED, "request_count": 60, "arrival_interval_ms": 9.0, **KV, **options})
+
+
+@pytest.mark.parametrize(
+    ("run", "targets"),
+    [
+        ({"extra_engine_args": BY_RANK, "num_workers": 1}, {"aggregated": 3}),
+        ({"extra_engine_args": BY_RANK, "num_workers": 2}, {"aggregated": 6}),
+        ({**POOLS, "num_prefill_workers": 2, "num_decode_workers": 1}, {"prefill": 6, "decode": 3}),
+    ],
+    ids=["one", "two", "pools"],
+)
+def test_decisions_name_ranks(tmp_path: Path, run: dict[str, Any], targets: dict[str, int]) -> None:
+    """The log says which rank was chosen, rows that it computed the request, and the decisions can be repeated."""
+    log, rows = tmp_path / "log.jsonl", tmp_path / "rows.jsonl"
+    first = by_rank(**run, router_log=log, report_jsonl_path=rows)
+    worker = {"aggregated": "decode_worker_idx", "prefill": "prefill_worker_idx", "decode": "decode_worker_idx"}
+    rank = {"aggregated": "dp_rank", "prefill": "prefill_dp_rank", "decode": "dp_rank"}
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    decisions = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(decisions) == 60 * len(targets)
+    for decision in decisions:
+        stage = decision["stage"]
+        row = found[decision["trace_row"]]
+        assert (decision["chosen"], decision["chosen_dp_rank"]) == (row[worker[stage]], row[rank[stage]])
+        candidates = [(each["worker"], each["dp_rank"]) for each in decision["candidates"]]
+        assert candidates == [divmod(target, 3) for target in range(targets[stage])]
+    assert len({row["dp_rank"] for row in found}) == 3
+    again = by_rank(**run, router_config={"router_seed": 7}, router_decisions=rows)
+    for name in ("dp_rank", "reused_input_tokens", "last_token_ms"):
+        assert again.requests[name].tolist() == first.requests[name].tolist()
+
+
+def test_the_router_knows_what_ranks_have_cached() -> None:
+    """Where a router chooses workers only, another rank may get a prompt than the one that has it cached."""
+    found = {}
+    for routing in ("round_robin", "vllm", "router"):
+        report = by_rank(extra_engine_args={**BY_RANK, "dp_routing": routing}, num_workers=2)
+        found[routing] = report["prefix_cache_reused_ratio"]
+    assert found["router"] > found["vllm"] + 0.05
+    assert found["router"] > found["round_robin"] + 0.05
+
+
+@pytest.mark.parametrize(
+    "mode", ["round_robin", "random", "least_requests", "power_of_two", "sglang_cache_aware", "endpoint_picker"]
+)
+def test_every_mode_chooses_ranks(mode: str) -> None:
+    """To the others, too, each rank is a worker: one worker of three ranks is one of which each gets some."""
+    report = by_rank(extra_engine_args=BY_RANK, num_workers=1, router_mode=mode, router_config=None)
+    ranks = report.requests["dp_rank"].tolist()
+    assert report["completed_requests"] == 60
+    assert {ranks.count(rank) for rank in range(3)} == {20} if mode == "round_robin" else len(set(ranks)) == 3
+
+
+def test_one_rank_is_the_worker() -> None:
+    plain = by_rank(extra_engine_args=VLLM, num_workers=3)
+    one = by_rank(extra_engine_args={**VLLM, "dp_size": 1, "dp_routing": "router"}, num_workers=3)
+    for name in ("decode_worker_idx", "reused_input_tokens", "first_token_ms", "last_token_ms"):
+        assert one.requests[name].tolist() == plain.requests[name].tolist()
+
+
+@pytest.mark.parametrize("run", [{"extra_engine_args": BY_RANK, "num_workers": 2}, POOLS], ids=["one pool", "two"])
+def test_workers_come_and_go(run: dict[str, Any]) -> None:
+    """A worker is lost with the caches of all its ranks, an autoscaler adds some, and every request ends."""
+    target = "worker:0" if "extra_engine_args" in run else "prefill:0"
+    lost = {"kind": "crash", "at_ms": 200, "target": target, "duration_ms": 100}
+    report = by_rank(**run, faults=[lost], migration_limit=3)
+    assert report["completed_requests"] == 60
+    assert report["fault_events"][0]["lost_attempts"] > 0
+    if "extra_engine_args" in run:
+        scaled = by_rank(**run, autoscaler={"policy": "keda", "target": 2, "min": 1, "max": 4})
+        assert scaled["completed_requests"] == 60
+
+
+def test_a_single_rank_needs_no_router(capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic = ["--input-tokens", "64", "--output-tokens", "2", "--request-count", "2", "--router-mode", "kv_router"]
+    engine = json.dumps({"scheduler": "vllm", "dp_routing": "router"})
+    assert main([*synthetic, "--extra-engine-args", engine]) == 2
+    assert "num_workers: got 1, want at least 2 with router_mode kv_router" in capsys.readouterr().err

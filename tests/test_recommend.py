@@ -273,6 +273,11 @@ def test_shapes_of_mixtures_of_experts(trace: Path, monkeypatch: pytest.MonkeyPa
     assert len({candidate.name for candidate in found}) == len(found)
     assert all(candidate.gpus <= 16 for candidate in found)
     assert not any("DP" in candidate.worker and len(candidate.pools) > 1 for candidate in found)
+    # Dynamo's frontend chooses ranks, if it routes by KV.
+    by_rank = {candidate.name for candidate in found if candidate.sets.get("engine.dp_routing") == "router"}
+    with_ranks = (each for each in found if each.worker.startswith("vllm DP") and each.name.endswith("kv_router"))
+    assert by_rank == {candidate.name for candidate in with_ranks}
+    assert any("DP 8" in name for name in by_rank)
     small = asked(trace, gpus=16, model="m", system="gb200", engine_args=None)
     assert "vllm TP 8" not in {each.worker.partition(",")[0] for each in candidates.enumerate_all(small)}
 

@@ -120,6 +120,16 @@ def test_topologies_have_knobs_of_their_own() -> None:
     assert pools["decode_engine_args"] == {"worker_type": "decode", "max_num_seqs": 16}
 
 
+def test_one_worker_has_a_router_that_chooses_ranks() -> None:
+    """A router of workers means nothing before one of them; one of ranks does."""
+    search = {"router_mode": ["round_robin", "kv_router"], "engine.dp_routing": ["vllm", "router"]}
+    engine = {"scheduler": "vllm", "dp_size": 2}
+    found = sweep.run({"run": {**MADE, "num_workers": 1, "extra_engine_args": engine}, "search": search})
+    assert all(point["status"] == "ok" for point in found)
+    points = [(p["knobs"]["engine.dp_routing"], p["knobs"].get("router_mode")) for p in found]
+    assert sorted(points, key=str) == [("router", "kv_router"), ("router", "round_robin"), ("vllm", None)]
+
+
 def test_topologies_have_the_same_scheduler() -> None:
     """SGLang's workers do not hand off with mixed chunks."""
     agg, disagg = sweep.run({"run": MADE, "search": {"topology": ["agg", "disagg"], "engine.scheduler": ["vllm"]}})

@@ -68,7 +68,8 @@ func (r Routing) Stages(pools []Pool, first uint64) []*router.Options {
 			config, stage = config.DecodeStage(), engine.Decode.String()
 		}
 		stages[i] = &router.Options{
-			Config: config.WithQueuePolicy(p.Args.RouterQueuePolicy), Workers: p.Workers,
+			Config:  config.WithQueuePolicy(p.Args.RouterQueuePolicy),
+			Workers: p.Workers * p.Args.Targets(), Ranks: p.Args.Targets(),
 			BlockSize: p.Args.BlockSize, MaxNumBatchedTokens: p.Args.MaxNumBatchedTokens,
 			Groups: router.Groups{Beside: groups.Beside, Run: groups.Run},
 			Rand:   rand.New(rand.NewPCG(config.Seed, first+uint64(i))), Stage: stage, Settings: r.Settings,

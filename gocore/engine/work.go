@@ -48,7 +48,8 @@ type Ranked interface {
 	LockstepReporter
 	Reporter
 
-	// ObserveRanks does what Observe does, but passes have no KVEvents: those of each rank are in its RankPass.
+	// ObserveRanks does what Observe does, but the KVEvents of passes are those of each rank, which they name. They are
+	// in its RankPass, too.
 	ObserveRanks()
 
 	// ChooseRank returns the rank, from 0, on which the engine puts a request that comes at nowMs if the shell has not

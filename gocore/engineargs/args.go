@@ -47,6 +47,8 @@ type Args struct {
 	// Ranks is the number of data-parallel ranks that run their passes together, each with a scheduler and a pool. Only
 	// the engines' own schedulers have more than one.
 	Ranks int
+	// RouterRanks tells that the router before the workers chooses the rank, too.
+	RouterRanks bool
 	// VLLM is used by vLLM's own scheduler only.
 	VLLM VLLMArgs
 	// SGLang is used by that engine only.
@@ -104,6 +106,14 @@ func (a *Args) Engines() int {
 		return 1
 	}
 	return a.Live.Ranks
+}
+
+// Targets returns how many targets a worker is for the router before it: one, or each of its data-parallel ranks.
+func (a *Args) Targets() int {
+	if a.RouterRanks {
+		return max(1, a.Ranks)
+	}
+	return 1
 }
 
 // LiveArgs are the arguments of a worker that serves real clients.
@@ -318,6 +328,7 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	}
 	if args.Scheduler != Dynamo {
 		args.Ranks = o.Int("dp_size")
+		args.RouterRanks = o.Text("dp_routing") == routerRanks
 		if !o.Given("aic_attention_dp_size") {
 			args.GPUsPerWorker *= args.Ranks
 			args.AIC.AttentionDP *= args.Ranks

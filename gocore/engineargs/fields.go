@@ -187,9 +187,11 @@ var table = []field{
 		by(VLLMOwn).byKeyword(),
 	row("max_num_active_seqs", atLeast(1), nil,
 		"Most requests that run when one is admitted; None is ``max_num_seqs``.").since(VLLM033).byKeyword(),
-	row("dp_routing", word("vllm", "round_robin"), "vllm",
-		"How a request finds its data-parallel rank: ``\"vllm\"``, by vLLM's load balancer, or ``\"round_robin\"``.").
-		only(VLLM).by(VLLMOwn).byKeyword(),
+	row("dp_routing", word("vllm", "round_robin", routerRanks), "vllm",
+		"How a request finds its data-parallel rank: ``\"vllm\"``, by vLLM's load balancer, in turn with SGLang; "+
+			"``\"round_robin\"``, in turn; or ``\"router\"``, by the router before the workers, for which each rank is "+
+			"a worker of its own.").
+		only(VLLM, SGLang).by(VLLMOwn, SGLangOwn).byKeyword(),
 	row("kv_cache_groups", strictjson.Objects{Fields: fieldsOf(groupTable)}, nil,
 		"Groups of layers that share the pool, as vLLM forms them for models with sliding windows or linear "+
 			"attention: one of "+

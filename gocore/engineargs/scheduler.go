@@ -78,10 +78,13 @@ type VLLMArgs struct {
 	// MaxActiveSeqs bounds the requests that run when another is admitted.
 	MaxActiveSeqs int
 	Release       Release
-	// RoundRobin sends requests to the ranks in turn, not by vLLM's load balancer.
+	// RoundRobin sends requests whose rank no router has chosen to the ranks in turn, not by vLLM's load balancer.
 	RoundRobin bool
 	Groups     Groups
 }
+
+// routerRanks is the dp_routing of workers whose ranks the router before them chooses.
+const routerRanks = "router"
 
 // named returns the scheduler that the arguments name.
 func named(o *strictjson.Object) namedScheduler {
@@ -99,7 +102,7 @@ func vllmArgs(o *strictjson.Object) VLLMArgs {
 		PrefillInterval:           o.Int("prefill_schedule_interval"),
 		MaxActiveSeqs:             maxActiveSeqs(o),
 		Release:                   named(o).release,
-		RoundRobin:                o.Text("dp_routing") == "round_robin",
+		RoundRobin:                o.Text("dp_routing") != "vllm",
 		Groups:                    groups(o),
 	}
 }

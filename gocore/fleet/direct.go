@@ -48,7 +48,7 @@ func (d *direct) needs(id engine.RequestID, _ *Pool, i int) bool { return d.emit
 func (d *direct) receive(p *Pool, i int, id engine.RequestID) {
 	d.halt(p, i)
 	r := d.World.Request(id)
-	r.SentMs = d.nowMs
+	r.SentMs, r.OnRank = d.nowMs, p.OnRank(id)
 	p.workers[i].Engine.Add(r)
 	d.Recorder.Joined(p, i, id)
 	d.interrupt(p, i)

@@ -3,6 +3,7 @@
 //
 //	fleet.go      Fleet, World (where requests come from), the order of an instant
 //	pool.go       Pool: workers that are alike, and their router
+//	targets.go    what the router chooses from: workers, or their data-parallel ranks
 //	coast.go      coasting: passes of a worker that nothing else can affect are computed in one step, to save time;
 //	              innerends.go has the next of their ends
 //	flow.go       flow: how requests go through the pools, with one implementation for each of the next four files

@@ -177,13 +177,15 @@ func (h *pair) prompt(id engine.RequestID) engine.Request {
 // elsewhere.
 func (h *pair) add(p *Pool, i int, id engine.RequestID) {
 	h.halt(p, i)
+	var r engine.Request
 	if p == h.prefill {
-		p.workers[i].Engine.Add(h.prompt(id))
+		r = h.prompt(id)
 	} else {
-		r := h.World.Request(id)
+		r = h.World.Request(id)
 		r.Pull, r.SentMs = true, h.nowMs
-		p.workers[i].Engine.Add(r)
 	}
+	r.OnRank = p.OnRank(id)
+	p.workers[i].Engine.Add(r)
 	p.updateReady(i)
 }
 
@@ -211,8 +213,10 @@ func (f *Fleet) admitted(p *Pool, admitted []router.Admission, err error) error 
 			refused = append(refused, id)
 			continue
 		}
-		f.Recorder.Routed(p, a.Worker, id, a.OverlapBlocks*p.Args.BlockSize)
-		f.flow.assigned(p, a.Worker, id)
+		p.targets.choose(id, a.Worker)
+		worker := p.targets.worker(a.Worker)
+		f.Recorder.Routed(p, worker, id, a.OverlapBlocks*p.Args.BlockSize)
+		f.flow.assigned(p, worker, id)
 	}
 	if err != nil {
 		return f.World.Explain(err)

@@ -145,7 +145,7 @@ func EndedBy(endsMs []float64, nowMs float64) int {
 func (p *Pool) Discard(i int) {
 	p.fleet.flow.idle(&p.workers[i])
 	p.workers[i] = Worker{}
-	p.late.Forget(i)
+	p.targets.of(i, p.late.Forget)
 	p.coasting.remove(i)
 	p.ready.remove(i)
 }
@@ -175,7 +175,7 @@ func (p *Pool) Show(i int, pass *engine.Pass) error {
 // Learn tells the router what a worker has stored and removed.
 func (p *Pool) Learn(i int, events []kvcache.Event) {
 	if p.Role != engine.Decode {
-		p.late.Tell(p.router, i, events, p.fleet.nowMs)
+		p.targets.tell(&p.late, p.router, i, events, p.fleet.nowMs)
 	}
 }
 

@@ -132,7 +132,7 @@ func (p *Pool) passEnded(id int) {
 
 // Announce tells the router which workers get requests. Requests that were held go first.
 func (p *Pool) Announce() error {
-	admitted, err := p.elastic.SetWorkers(p.routed(), p.fleet.nowMs)
+	admitted, err := p.elastic.SetWorkers(p.targets.all(p.routed()), p.fleet.nowMs)
 	if err := p.fleet.admitted(p, admitted, err); err != nil || !p.Serves() {
 		return err
 	}
@@ -157,10 +157,10 @@ func (p *Pool) removeDrained() (changed bool, err error) {
 		if !p.workers[id].empty() || !p.reachable(id) {
 			return false
 		}
-		p.elastic.Forget(id)
+		p.targets.of(id, p.elastic.Forget)
 		delete(p.cold, id)
 		p.workers[id] = Worker{}
-		p.late.Forget(id)
+		p.targets.of(id, p.late.Forget)
 		p.fleet.Recorder.Removed(p, id)
 		gone = append(gone, id)
 		return true
@@ -209,7 +209,7 @@ func (p *Pool) Lose(id int) bool {
 	p.active = slices.DeleteFunc(p.active, func(other int) bool { return other == id })
 	p.draining = slices.DeleteFunc(p.draining, func(other int) bool { return other == id })
 	delete(p.cold, id)
-	p.elastic.Forget(id)
+	p.targets.of(id, p.elastic.Forget)
 	return true
 }
 

@@ -37,9 +37,10 @@ type Pool struct {
 	hooks    *Hooks
 
 	lifecycle
-	tally tally
-	late  router.LateNews
-	kept  []action // that need an active worker
+	targets targets
+	tally   tally
+	late    router.LateNews
+	kept    []action // that need an active worker
 }
 
 // Worker is a worker, of which source or destination, puller, or pusher is set in a pool of prefill or decode workers.
@@ -62,7 +63,8 @@ type Worker struct {
 // open makes the router and the first workers of the pool.
 func (p *Pool) open(f *Fleet, index int) {
 	p.PoolConfig, p.fleet, p.index = f.Config.Pools[index], f, index
-	p.router = p.Router.Make(p.Workers)
+	p.targets.each = p.Args.Targets()
+	p.router = p.Router.Make(p.Workers * p.targets.each)
 	p.observes = p.router.Traits().Observes && p.Role != engine.Decode
 	p.late.LagMs = f.KVEventLagMs
 	p.workers = make([]Worker, p.Workers)
@@ -81,7 +83,7 @@ func (p *Pool) start(i int) {
 	w := &p.workers[i]
 	w.Worker = worker.New(p.Args, p.Setup(i))
 	if p.observes || p.fleet.Watcher != nil {
-		w.Engine.Observe()
+		p.observe(w.Engine)
 	}
 	p.fleet.flow.equip(p, i)
 }
@@ -130,7 +132,7 @@ func (p *Pool) cacheChanged(i int, events []kvcache.Event) {
 		h.CacheChanged(i, events)
 		return
 	}
-	p.late.Tell(p.router, i, events, p.fleet.nowMs)
+	p.targets.tell(&p.late, p.router, i, events, p.fleet.nowMs)
 }
 
 // Refresh updates whether a worker can start a pass.

@@ -207,7 +207,7 @@ func (f *Fleet) meets(p *Pool) {
 func (f *Fleet) count(admitted []router.Admission) {
 	s := f.scaler
 	for _, a := range admitted {
-		if s.pools[0].cold[a.Worker] {
+		if p := s.pools[0]; a.Worker != router.Refused && p.cold[p.targets.worker(a.Worker)] {
 			s.meetings.Cold++
 		}
 		if a.PromptBlocks > 0 {

@@ -14,6 +14,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/router"
 	"dynosim/gocore/spelling"
 	"dynosim/gocore/workload"
@@ -27,6 +28,7 @@ type decisionRow struct {
 	Attempt     int            `json:"attempt,omitempty"` // of the request, in a run with faults
 	QueueWaitMs float64        `json:"queue_wait_ms"`
 	Chosen      int            `json:"chosen"`
+	ChosenRank  *int           `json:"chosen_dp_rank,omitempty"` // if the router chooses ranks
 	Tied        int            `json:"tied"`
 	Pinned      bool           `json:"pinned"`
 	Candidates  []candidateRow `json:"candidates"`
@@ -34,6 +36,7 @@ type decisionRow struct {
 
 type candidateRow struct {
 	Worker        int      `json:"worker"`
+	Rank          *int     `json:"dp_rank,omitempty"` // if the router chooses ranks
 	OverlapBlocks int      `json:"overlap_blocks"`
 	PrefillTokens int64    `json:"prefill_tokens"`
 	ActiveBlocks  int64    `json:"active_blocks"`
@@ -64,11 +67,15 @@ func newDecisionLog(file io.Writer, w *workload.Workload) *decisionLog {
 	return &decisionLog{w: w, buffer: buffer, encode: json.NewEncoder(buffer)}
 }
 
-func (l *decisionLog) add(d router.Decision) {
+// add writes a decision of a router, with the rank if it chooses ranks.
+func (l *decisionLog) add(d router.Decision, ranked bool) {
 	candidates := l.row.Candidates[:0]
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
-		row := candidateRow{c.Worker, c.OverlapBlocks, c.PrefillTokens, c.ActiveBlocks, c.NewBlocks, &c.Cost}
+		row := candidateRow{c.Worker, nil, c.OverlapBlocks, c.PrefillTokens, c.ActiveBlocks, c.NewBlocks, &c.Cost}
+		if ranked {
+			row.Rank = &c.Rank
+		}
 		if math.IsInf(c.Cost, 0) {
 			row.Cost = nil
 		}
@@ -89,6 +96,9 @@ func (l *decisionLog) add(d router.Decision) {
 		TimeMs: d.AtMs, Stage: stage, TraceRow: l.w.Turns[of.turn].Row, Attempt: of.number, QueueWaitMs: d.WaitMs,
 		Chosen: d.Chosen, Tied: d.Tied, Pinned: d.Pinned, Candidates: candidates,
 	}
+	if ranked {
+		l.row.ChosenRank = &d.ChosenRank
+	}
 	_ = l.encode.Encode(&l.row) // the buffer keeps the first error
 }
 
@@ -98,11 +108,30 @@ func (l *decisionLog) flush() error { return l.buffer.Flush() }
 type pinRow struct {
 	TraceRow         *int64 `json:"trace_row"`
 	PrefillWorkerIdx *int64 `json:"prefill_worker_idx"`
+	PrefillRank      *int64 `json:"prefill_dp_rank"`
 	DecodeWorkerIdx  *int64 `json:"decode_worker_idx"`
+	Rank             *int64 `json:"dp_rank"`
 }
 
-// pins are the workers that turns must go to in one stage of a deployment.
-type pins map[int32]int
+// pins are the workers that turns must go to in one stage of a deployment, or the ranks of workers if its router
+// chooses these.
+type pins struct {
+	of             map[int32]int
+	workers, ranks int    // of the stage, of a worker
+	worker, rank   string // keys of a row
+}
+
+// newPins returns the pins of a stage. If workers come and go, there may be more of them than it says.
+func newPins(stage *router.Options, comeAndGo bool) pins {
+	p := pins{of: map[int32]int{}, ranks: max(1, stage.Ranks), worker: "decode_worker_idx", rank: "dp_rank"}
+	if stage.Stage == engine.Prefill.String() {
+		p.worker, p.rank = "prefill_worker_idx", "prefill_dp_rank"
+	}
+	if p.workers = stage.Workers / p.ranks; comeAndGo {
+		p.workers = math.MaxInt32
+	}
+	return p
+}
 
 // loadDecisions reads which workers the turns must go to, for each stage. A row without one leaves that choice free,
 // and is counted in free if it names no worker at all. If workers come and go, there may be more of them than the
@@ -121,15 +150,8 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options, 
 	for i := range w.Turns {
 		turns[int64(w.Turns[i].Row)] = int32(i)
 	}
-	all = make([]pins, len(stages))
-	for i := range all {
-		all[i] = make(pins)
-	}
-	workers := make([]int, len(stages))
-	for i, stage := range stages {
-		if workers[i] = stage.Workers; comeAndGo {
-			workers[i] = math.MaxInt
-		}
+	for _, stage := range stages {
+		all = append(all, newPins(stage, comeAndGo))
 	}
 	seen := make(map[int32]bool)
 	lines := bufio.NewScanner(file)
@@ -138,7 +160,7 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options, 
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		pinned, err := pinTurn(all, seen, lines.Bytes(), turns, workers)
+		pinned, err := pinTurn(all, seen, lines.Bytes(), turns)
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s line %d: %w", spelling.Path(path), number, err)
 		}
@@ -156,9 +178,8 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options, 
 	return all, free, nil
 }
 
-// pinTurn reads a line that is not blank; pinned tells whether it names a worker. workers is how many each stage has.
-func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32, workers []int) (pinned bool,
-	err error) {
+// pinTurn reads a line that is not blank; pinned tells whether it names a worker.
+func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32) (pinned bool, err error) {
 	var row pinRow
 	if err := jsonv2.Unmarshal(line, &row); err != nil {
 		return false, malformed(err)
@@ -174,27 +195,40 @@ func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32
 		return false, fmt.Errorf("trace_row: got %d a second time", *row.TraceRow)
 	}
 	seen[turn] = true
-	decode := len(workers) - 1
+	decode := len(all) - 1
 	if decode == 0 && row.PrefillWorkerIdx != nil {
 		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: this run has no prefill workers",
 			*row.PrefillWorkerIdx)
 	}
-	if err := all[0].add(turn, "prefill_worker_idx", row.PrefillWorkerIdx, workers[0]); err != nil {
+	first, err := all[0].add(turn, row.PrefillWorkerIdx, row.PrefillRank)
+	if err != nil {
 		return false, err
 	}
-	err = all[decode].add(turn, "decode_worker_idx", row.DecodeWorkerIdx, workers[decode])
-	return row.PrefillWorkerIdx != nil || row.DecodeWorkerIdx != nil, err
+	last, err := all[decode].add(turn, row.DecodeWorkerIdx, row.Rank)
+	return first || last, err
 }
 
-func (p pins) add(turn int32, name string, worker *int64, workers int) error {
+// add pins a turn to a worker, and to a rank of it if the router of the stage chooses ranks. It reports whether the row
+// names these.
+func (p pins) add(turn int32, worker, rank *int64) (pinned bool, err error) {
 	if worker == nil {
-		return nil
+		return false, nil
 	}
-	if *worker < 0 || *worker >= int64(workers) {
-		return fmt.Errorf("%s: got %d, want a worker from 0 to %d", name, *worker, workers-1)
+	if *worker < 0 || *worker >= int64(p.workers) {
+		return false, fmt.Errorf("%s: got %d, want a worker from 0 to %d", p.worker, *worker, p.workers-1)
 	}
-	p[turn] = int(*worker)
-	return nil
+	target := int(*worker) * p.ranks
+	switch {
+	case p.ranks == 1:
+	case rank == nil: // as in rows of requests that no rank has computed
+		return false, nil
+	case *rank < 0 || *rank >= int64(p.ranks):
+		return false, fmt.Errorf("%s: got %d, want a rank from 0 to %d", p.rank, *rank, p.ranks-1)
+	default:
+		target += int(*rank)
+	}
+	p.of[turn] = target
+	return true, nil
 }
 
 // malformed says what is wrong with a line that does not decode.

@@ -38,6 +38,9 @@ func (d deployment) ranked() bool {
 	return d.anyPool(func(args engineargs.Args) bool { return args.Ranks > 1 })
 }
 
+// targets returns how many workers, or ranks of workers, the router of the pool chooses from that emits tokens.
+func (d deployment) targets() int { return d.workers * d.args.Targets() }
+
 // ownScheduler returns the scheduler with its release, if it is not that of Dynamo's mocker; else "".
 func (d deployment) ownScheduler() string {
 	if d.args.Scheduler == engineargs.Dynamo {

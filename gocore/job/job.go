@@ -243,7 +243,7 @@ func (r *run) beside(logs []runLog, work func() error) error {
 func (r *run) logDecisions(file io.Writer) (end func() error) {
 	log := newDecisionLog(file, r.workload)
 	for _, stage := range r.stages {
-		stage.Log = log.add
+		stage.Log = func(d router.Decision) { log.add(d, stage.Ranks > 1) }
 	}
 	if r.faults != nil {
 		log.again, r.faults.Began = map[int32]attempt{}, log.began

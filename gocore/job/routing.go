@@ -40,7 +40,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	}
 	if mode.Asks {
 		r := routing{Routing: deploy.Routing{Mode: mode, Config: router.DefaultConfig()}, asked: o.Text("router")}
-		if !d.disaggregated && d.workers < 2 && !isPlanned(o) {
+		if !d.disaggregated && d.targets() < 2 && !isPlanned(o) {
 			return routing{}, nil, &strictjson.FieldError{Field: "num_workers", Got: fmt.Sprint(d.workers),
 				Want: "at least 2 with router " + r.asked}
 		}
@@ -59,7 +59,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if r.session, more, err = parseEstimator(o, r.Config); err != nil {
 		return routing{}, nil, err
 	}
-	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode && !isPlanned(o) {
+	if !d.disaggregated && d.targets() < 2 && o.Text("replay_mode") == offlineMode && !isPlanned(o) {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + mode.Name,
 		}
@@ -147,7 +147,7 @@ func (r routing) pin(stages []*router.Options, w *workload.Workload, comeAndGo b
 	}
 	for i, stage := range stages {
 		stage.Pin = func(turn int32) (int, bool) {
-			worker, pinned := pins[i][turn]
+			worker, pinned := pins[i].of[turn]
 			return worker, pinned
 		}
 		if r.force {

@@ -351,8 +351,8 @@ var options = slices.Concat([]option{
 		takes: takesPath, reads: true,
 		group: deploymentGroup,
 		help:  "JSONL file with decisions to repeat: trace_row, decode_worker_idx",
-		doc: "Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may be a " +
-			"per-request file of another run.",
+		doc: "Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``, with ``dp_rank`` if the " +
+			"router chooses ranks), which may be a per-request file of another run.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_decisions_mode",

@@ -17,10 +17,11 @@ const (
 // of live workers. The blocks of a Stored event follow each other in one sequence; Parent is the block before the first
 // of them, when there is one. Removed lists blocks in eviction order. A block that moves to another tier is stored
 // there and removed here, in two events. Groups of layers each have a copy of a block of their own: an event is about
-// those of one group.
+// those of one group. Rank is the data-parallel rank whose cache it is, of workers that report each by itself; else 0.
 type Event struct {
 	Kind      EventKind
 	Tier      Tier
+	Rank      int32
 	Group     int // of layers; 0 has those of full attention
 	Blocks    []BlockID
 	Parent    BlockID

@@ -111,6 +111,7 @@ func (p faulty) config(t testing.TB) Config {
 			ahead := p.seed/8%2 == 1
 			cfg.Disagg.Prefill.VLLM.Async, cfg.Disagg.Decode.VLLM.Async = ahead, ahead
 			cfg.Disagg.Prefill.Ranks, cfg.Disagg.Decode.Ranks = 1+int(p.seed/16%2), 1+int(p.seed/16%3)
+			cfg.Disagg.Prefill.RouterRanks, cfg.Disagg.Decode.RouterRanks = p.seed/32%2 == 0, p.seed/64%2 == 0
 		}
 		cfg.Disagg.Prefill.StartupSeconds, cfg.Disagg.Decode.StartupSeconds = startup, float64(rng.IntN(2))*startup
 	} else {

@@ -25,7 +25,7 @@ import (
 // independent reports whether workers can run by themselves. Workers whose caches are logged cannot, as the lines are
 // in the order of time. A journal cannot forget what it has been told, if the run has to begin again.
 func (cfg *Config) independent(setups []engine.Setup) bool {
-	if cfg.Workers == 1 || cfg.Args.HostCache.Shared || cfg.Args.HostCache.Storage.Blocks > 0 ||
+	if cfg.Workers == 1 || cfg.Args.Targets() > 1 || cfg.Args.HostCache.Shared || cfg.Args.HostCache.Storage.Blocks > 0 ||
 		!cfg.Router.Make(cfg.Workers).Traits().InTurn {
 		return false
 	}

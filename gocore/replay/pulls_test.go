@@ -24,6 +24,7 @@ func TestPulls(t *testing.T) {
 		if d.seed%3 == 2 {
 			cfg.Disagg.Prefill.Ranks, cfg.Disagg.Decode.Ranks = 1+int(d.seed/3%3), 1+int(d.seed/9%4)
 			cfg.Disagg.Decode.VLLM.RoundRobin = d.seed/3%2 == 0
+			cfg.Disagg.Prefill.RouterRanks, cfg.Disagg.Decode.RouterRanks = d.seed/6%2 == 0, d.seed/12%2 == 0
 		}
 		return cfg
 	})

@@ -94,7 +94,7 @@ func Run(cfg Config) (Outcome, error) {
 	switch {
 	case cfg.Disagg != nil || cfg.Planner != nil || cfg.Sampler != nil || cfg.Faults != nil || cfg.Await != nil:
 		return r.through(r.inFleet, setups)
-	case cfg.Workers == 1:
+	case cfg.Workers == 1 && cfg.Args.Targets() == 1:
 		return r.through(r.single, setups)
 	case len(cfg.Late) == 0 && r.independent(setups):
 		return cfg.runIndependently(r, setups)

@@ -48,6 +48,9 @@ func (d drawnRun) config(t testing.TB) Config {
 	if rng.IntN(5) == 0 {
 		cfg.MaxSimTimeMs = float64(10 * rng.IntN(200))
 	}
+	if ranks := rand.New(rand.NewPCG(d.seed, 11)); d.own == "vllm" && ranks.IntN(3) == 0 {
+		cfg.Args.Ranks, cfg.Args.RouterRanks = 1+ranks.IntN(3), ranks.IntN(3) > 0
+	}
 	if workers > 1 && rng.IntN(2) == 0 {
 		cfg.Router = d.router(t, rng, cfg.Args)
 	}

@@ -12,7 +12,8 @@ type Decision struct {
 	Stage      string      // as in Options
 	Candidates []Candidate // every worker, by ascending id; valid during the call only
 	Chosen     int
-	Tied       int     // workers with exactly the lowest cost
+	ChosenRank int     // of that worker, with Options.Ranks
+	Tied       int     // workers with exactly the lowest cost, or ranks
 	Pinned     bool    // Chosen came from Options.Pin
 	WaitMs     float64 // in the router's queue
 }
@@ -20,6 +21,7 @@ type Decision struct {
 // Candidate is one worker as a decision saw it.
 type Candidate struct {
 	Worker        int
+	Rank          int   // of that worker, with Options.Ranks
 	OverlapBlocks int   // leading blocks of the prompt in its cache when the request arrived
 	PrefillTokens int64 // prompt tokens it has yet to compute
 	ActiveBlocks  int64 // distinct blocks that its requests fill
@@ -45,6 +47,7 @@ type PinError struct {
 	Name   string // as messages call the request, if not by its number
 	Stage  string
 	Worker int
+	Ranks  int       // as in Options
 	Costs  []float64 // of every worker
 }
 
@@ -58,12 +61,17 @@ func (e *PinError) Error() string {
 	if e.Stage != "" {
 		fmt.Fprintf(&b, " (%s)", e.Stage)
 	}
-	fmt.Fprintf(&b, " is pinned to worker %d, ", e.Worker)
+	ranks, what := max(1, e.Ranks), "workers"
+	fmt.Fprintf(&b, " is pinned to worker %d, ", e.Worker/ranks)
+	if ranks > 1 {
+		what = "ranks of all workers"
+		fmt.Fprintf(&b, "rank %d, ", e.Worker%ranks)
+	}
 	if e.Worker < 0 || e.Worker >= len(e.Costs) {
-		fmt.Fprintf(&b, "want one from 0 to %d", len(e.Costs)-1)
+		fmt.Fprintf(&b, "want one from 0 to %d", len(e.Costs)/ranks-1)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "which costs %v, want one of the cheapest; the workers cost", e.Costs[e.Worker])
+	fmt.Fprintf(&b, "which costs %v, want one of the cheapest; the %s cost", e.Costs[e.Worker], what)
 	for w, cost := range e.Costs {
 		if w > 0 {
 			b.WriteByte(',')
@@ -82,7 +90,7 @@ func (k *KV) choose(id int32, nowMs float64) (worker int, pinned bool, err error
 			place, there := k.placeOf(worker)
 			if there && !k.mayPin(place) {
 				return 0, true, &PinError{AtMs: nowMs, ID: id, Stage: k.stage, Worker: worker,
-					Costs: append([]float64(nil), c.cost...)}
+					Ranks: k.ranks, Costs: append([]float64(nil), c.cost...)}
 			}
 			if there {
 				return place, true, nil
@@ -111,9 +119,11 @@ func (k *KV) mayPin(worker int) bool {
 func (k *KV) report(d Decision, newBlocks int) {
 	c := &k.candidates
 	k.logged = k.logged[:0]
+	d.Chosen, d.ChosenRank = d.Chosen/k.ranks, d.Chosen%k.ranks
 	for w := range c.cost {
+		id := k.workerAt(w)
 		k.logged = append(k.logged, Candidate{
-			Worker:        k.workerAt(w),
+			Worker: id / k.ranks, Rank: id % k.ranks,
 			OverlapBlocks: int(c.cached[w]),
 			PrefillTokens: c.prefillTokens[w],
 			ActiveBlocks:  c.activeBlocks[w],

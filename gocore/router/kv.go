@@ -13,6 +13,7 @@ import (
 type KV struct {
 	config    Config
 	blockSize int
+	ranks     int // as in Options, at least 1
 	rng       *rand.Rand
 	stage     string
 	pin       func(id int32) (worker int, ok bool)
@@ -39,8 +40,11 @@ type KV struct {
 
 // Options describes a router.
 type Options struct {
-	Config    Config
-	Workers   int // at least 1; their ids are 0 to Workers-1
+	Config  Config
+	Workers int // at least 1; their ids are 0 to Workers-1
+	// Ranks above 1 tells that each group of this number of workers is the data-parallel ranks of one, for the log and
+	// for messages.
+	Ranks     int
 	BlockSize int // tokens
 	// MaxNumBatchedTokens is what a worker computes in one pass at most; math.MaxInt stands for no limit. The queue
 	// threshold is a multiple of it.
@@ -81,6 +85,7 @@ func New(o Options) *KV {
 	k := &KV{
 		config:     o.Config,
 		blockSize:  o.BlockSize,
+		ranks:      max(1, o.Ranks),
 		rng:        o.Rand,
 		stage:      o.Stage,
 		pin:        o.Pin,

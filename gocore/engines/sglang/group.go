@@ -191,9 +191,7 @@ func (g *Group) merge() {
 		if s.observed {
 			s.out.KVEvents = s.pool.TakeEvents()
 		}
-		if g.holders != nil {
-			g.events.Add(g.holders, s.out.KVEvents)
-		}
+		g.events.Add(g.holders, i, s.out.KVEvents)
 	}
 	g.out.KVEvents, g.out.KVEventsAtMs = g.events.Take(g.out.KVEvents), g.out.EndMs
 	g.lost.PassMs += float64(len(g.ranks)) * (g.out.EndMs - g.out.StartMs)

@@ -238,9 +238,7 @@ func (g *Group) merge() {
 			g.out.EndMs, slowest = endMs, i
 		}
 		lockstep.Merge(&g.out, i, p)
-		if g.holders != nil {
-			g.events.Add(g.holders, p.KVEvents)
-		}
+		g.events.Add(g.holders, i, p.KVEvents)
 	}
 	g.out.KVEventsAtMs = g.out.StartMs
 	g.out.KVEvents = g.events.Take(g.out.KVEvents)

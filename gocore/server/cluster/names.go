@@ -32,24 +32,28 @@ func Keys(tokens []uint32, blockSize int, salt string) []Key {
 	return keys
 }
 
-// cachesOf returns the empty caches of a worker: one for each group of layers, and one for what it has below the
-// device.
-func cachesOf(args engineargs.Args) []naming.Cache {
-	caches := make([]naming.Cache, 1+args.LayerGroups().Beside+1)
-	for group := range caches {
-		caches[group] = naming.Cache{}
+// cachesOf returns the empty caches of a worker, or of each of its ranks if a router chooses these: one for each group
+// of layers, and one for what is below the device.
+func cachesOf(args engineargs.Args) [][]naming.Cache {
+	ranks := make([][]naming.Cache, args.Targets())
+	for rank := range ranks {
+		caches := make([]naming.Cache, 1+args.LayerGroups().Beside+1)
+		for group := range caches {
+			caches[group] = naming.Cache{}
+		}
+		ranks[rank] = caches
 	}
-	return caches
+	return ranks
 }
 
 // apply follows the cache events of a worker, in each group of layers and below the device. Blocks that only one
 // request can have are not named.
-func (c *Cluster) apply(cached []naming.Cache, events []kvcache.Event) {
-	below := len(cached) - 1
+func (c *Cluster) apply(ranks [][]naming.Cache, events []kvcache.Event) {
 	for _, e := range events {
+		cached := ranks[e.Rank]
 		to := cached[e.Group]
 		if e.Tier != kvcache.Device {
-			if to = cached[below]; e.Kind != kvcache.Held && e.Kind != kvcache.LetGo {
+			if to = cached[len(cached)-1]; e.Kind != kvcache.Held && e.Kind != kvcache.LetGo {
 				continue
 			}
 		}
@@ -73,19 +77,8 @@ func (c *Cluster) Empty() (busy int) {
 		for i := range p.Len() {
 			w := c.worker(k, i)
 			var removed []kvcache.Event
-			for group, cached := range w.cached {
-				blocks := make([]kvcache.BlockID, 0, len(cached))
-				for _, id := range slices.Sorted(maps.Keys(cached)) {
-					blocks = append(blocks, kvcache.BlockID(id))
-				}
-				switch {
-				case len(blocks) == 0:
-				case group < len(w.cached)-1:
-					removed = append(removed, kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: blocks})
-				default:
-					removed = append(removed, kvcache.Event{Kind: kvcache.Removed, Tier: kvcache.Host, Blocks: blocks},
-						kvcache.Event{Kind: kvcache.LetGo, Tier: kvcache.Host, Blocks: blocks})
-				}
+			for rank, cached := range w.cached {
+				removed = append(removed, removals(int32(rank), cached)...)
 			}
 			if !p.Empty(i, removed) {
 				busy++
@@ -94,4 +87,26 @@ func (c *Cluster) Empty() (busy int) {
 	}
 	c.reportLoads()
 	return busy
+}
+
+// removals returns the events of a rank, or of a worker, whose caches are emptied.
+func removals(rank int32, cached []naming.Cache) (removed []kvcache.Event) {
+	for group, of := range cached {
+		blocks := make([]kvcache.BlockID, 0, len(of))
+		for _, id := range slices.Sorted(maps.Keys(of)) {
+			blocks = append(blocks, kvcache.BlockID(id))
+		}
+		e := kvcache.Event{Kind: kvcache.Removed, Rank: rank, Group: group, Blocks: blocks}
+		switch {
+		case len(blocks) == 0:
+		case group < len(cached)-1:
+			removed = append(removed, e)
+		default:
+			e.Tier, e.Group = kvcache.Host, 0
+			letGo := e
+			letGo.Kind = kvcache.LetGo
+			removed = append(removed, e, letGo)
+		}
+	}
+	return removed
 }

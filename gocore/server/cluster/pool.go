@@ -19,7 +19,7 @@ func (r *Request) Emission() *shares.State { return &r.state }
 type watched struct {
 	broken   func() error // why durations cannot be determined; nil if they can
 	emitting shares.Set[*Request]
-	cached   []naming.Cache // as cachesOf makes them
+	cached   [][]naming.Cache // as cachesOf makes them
 	counts   Counts
 	told     toldCache  // what has been told of
 	named    [][]uint32 // blocks of requests that have left, until the events of the next pass are known

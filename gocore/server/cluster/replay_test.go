@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"dynosim/gocore/engine"
@@ -89,6 +90,18 @@ var deployments = []deployment{
 			`"async_scheduling":true,"prefill_schedule_interval":2}`,
 	},
 	{
+		name: "vllm, ranks by the router", workers: 2, kv: true, config: `{}`, lagMs: 5,
+		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":100,"max_num_seqs":4,"dp_size":3,` +
+			`"dp_routing":"router","async_scheduling":false,` + hosted + `}}`,
+	},
+	{
+		name: "sglang, ranks by the router", workers: 1, kv: true, config: `{"router_queue_threshold":0.5}`,
+		aggregated: `{"engine_type":"sglang","scheduler":"sglang","block_size":16,"num_gpu_blocks":200,"dp_size":4,` +
+			`"dp_routing":"router"}`,
+	},
+	{name: "vllm, ranks in turn", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":200,` +
+		`"max_num_seqs":4,"dp_size":4,"dp_routing":"router"}`, workers: 2},
+	{
 		name: "vllm, windows, kv", workers: 3, kv: true, config: `{}`, lagMs: 5,
 		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":500,"max_num_seqs":16,
 			"kv_cache_groups":[{"type":"full"},{"type":"sliding_window","window":100},{"type":"sliding_window","window":100}]}`,
@@ -111,6 +124,13 @@ var deployments = []deployment{
 			`"kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
 		decode: `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":200}`, workers: 3,
 		decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,
+	},
+	{
+		name: "two pools, vllm, ranks by the routers",
+		prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":200,"dp_size":2,` +
+			`"dp_routing":"router","kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
+		decode: `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":100,"dp_size":3,` +
+			`"dp_routing":"router"}`, workers: 2, decoders: 2, kv: true, config: `{}`, lagMs: 5,
 	},
 	{
 		name: "two pools, sglang's own",
@@ -159,7 +179,8 @@ func (d *deployment) routers(t *testing.T, args engineargs.Args) router.Factory 
 	}
 	return func(workers int) router.Router {
 		return router.New(router.Options{
-			Config: config, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
+			Config: config, Workers: workers, Ranks: args.Targets(),
+			BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
 			Groups: router.Groups{Beside: args.VLLM.Groups.Beside, Run: args.VLLM.Groups.Run(args.BlockSize)},
 			Rand:   rand.New(rand.NewPCG(7, 7)), LowerTiers: args.HostCache.Asked(),
 		})
@@ -319,7 +340,7 @@ func checkEmpty(t *testing.T, c *Cluster) {
 	for k := range c.workers {
 		for i := range c.workers[k] {
 			w := &c.workers[k][i]
-			for _, cached := range w.cached {
+			for _, cached := range slices.Concat(w.cached...) {
 				for id := range cached {
 					c.names.Removed(cached, id)
 				}

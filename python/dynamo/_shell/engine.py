@@ -157,8 +157,9 @@ class MockEngineArgs(FieldSet):
             decode. Works with ``engine_type`` vllm, ``scheduler`` vllm.
         max_num_active_seqs: Most requests that run when one is admitted; None is ``max_num_seqs``. Works with
             ``engine_type`` vllm, ``scheduler`` vllm from vllm-0.33.
-        dp_routing: How a request finds its data-parallel rank: ``"vllm"``, by vLLM's load balancer, or
-            ``"round_robin"``. Works with ``engine_type`` vllm, ``scheduler`` vllm.
+        dp_routing: How a request finds its data-parallel rank: ``"vllm"``, by vLLM's load balancer, in turn with
+            SGLang; ``"round_robin"``, in turn; or ``"router"``, by the router before the workers, for which each rank
+            is a worker of its own. Works with ``engine_type`` vllm or sglang, ``scheduler`` vllm or sglang.
         kv_cache_groups: Groups of layers that share the pool, as vLLM forms them for models with sliding windows or
             linear attention: one of ``{"type": "full"}``, then ``{"type": "sliding_window", "window": 1024}`` or
             ``{"type": "linear"}`` for each other one. With SGLang the second group is ``{"type": "sliding_window",

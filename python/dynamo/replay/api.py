@@ -212,8 +212,8 @@ def run_trace_replay(
             ``"file.py:Class"`` or the name of one that is installed. For the engines of Dynamo's mocker of type vllm
             and trtllm. See docs/schedulers.md. What it raises ends the run.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
-        router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
-            be a per-request file of another run.
+        router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``, with
+            ``dp_rank`` if the router chooses ranks), which may be a per-request file of another run.
         router_decisions_mode: With ``"check"`` (default) a repeated decision that is not among the cheapest is an
             error, with ``"force"`` it is carried out.
         router_policy_config: A router policy file. Not built yet: refused.

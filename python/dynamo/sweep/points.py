@@ -57,6 +57,7 @@ def _ignored(spec: Spec, settings: Knobs) -> Callable[[str], bool]:
     one = None if spec.load is not None and spec.load.kind == FIND_MIN_GPUS else 1
     workers = settings.get("num_workers", spec.run.get("num_workers", one))
     alone = shape == keys.AGG and workers == 1 and not keys.is_planned([*spec.run, *settings])
+    alone = alone and not _routes_ranks(spec, settings)
     named = settings.get("router", spec.run.get("router"))
     mode = named or settings.get("router_mode", spec.run.get("router_mode", ROUND_ROBIN))
     routed = not alone and mode != ROUND_ROBIN
@@ -76,6 +77,13 @@ def _ignored(spec: Spec, settings: Knobs) -> Callable[[str], bool]:
         return name == "router_config" and not routed
 
     return ignored
+
+
+def _routes_ranks(spec: Spec, settings: Knobs) -> bool:
+    """Whether the router of one pool chooses between several ranks of each worker."""
+    given = spec.run.get("extra_engine_args", {})
+    ranks, routing = (settings.get(f"engine.{name}", given.get(name)) for name in ("dp_size", "dp_routing"))
+    return routing == "router" and ranks not in (None, 1)
 
 
 def configure(spec: Spec, knobs: Knobs, extra: Knobs | None = None) -> dict[str, Any]:

@@ -2,7 +2,8 @@ package lockstep
 
 import "dynosim/gocore/kvcache"
 
-// Events makes the cache events of several ranks those of one worker: it has a block as long as any rank has it.
+// Events puts the cache events of several ranks together: as those of one worker, which has a block as long as any rank
+// has it, or rank by rank.
 type Events struct {
 	merged []kvcache.Event
 	blocks []kvcache.BlockID // of merged events, one after another
@@ -28,10 +29,13 @@ func (h Holders) of(e kvcache.Event) map[kvcache.BlockID]int {
 	return h[e.Tier]
 }
 
-// Add appends what events of one rank change for the worker.
-func (m *Events) Add(holders Holders, events []kvcache.Event) {
+// Add appends what events of one rank change for the worker or, without holders, for the rank.
+func (m *Events) Add(holders Holders, rank int, events []kvcache.Event) {
 	for _, e := range events {
-		if e.Kind == kvcache.Removed || e.Kind == kvcache.LetGo {
+		if holders == nil {
+			e.Rank = int32(rank)
+			m.merged = append(m.merged, e)
+		} else if e.Kind == kvcache.Removed || e.Kind == kvcache.LetGo {
 			m.removed(holders.of(e), e)
 		} else {
 			m.stored(holders.of(e), e)

@@ -34,7 +34,7 @@ func TestEventsOfRanks(t *testing.T) {
 		for _, id := range event.Blocks {
 			rank[id] = event.Kind == kvcache.Stored
 		}
-		merger.Add(holders, []kvcache.Event{event})
+		merger.Add(holders, 0, []kvcache.Event{event})
 		for _, e := range merger.Take(nil) {
 			for i, id := range e.Blocks {
 				if seen[id] == (e.Kind == kvcache.Stored) {
@@ -65,7 +65,7 @@ func TestTiersAreApart(t *testing.T) {
 		{Kind: kvcache.Removed}, {Kind: kvcache.Removed, Tier: kvcache.Host}, {Kind: kvcache.LetGo, Tier: kvcache.Host},
 	} {
 		e.Blocks = []kvcache.BlockID{7}
-		merger.Add(holders, []kvcache.Event{e})
+		merger.Add(holders, 0, []kvcache.Event{e})
 		for _, got := range merger.Take(nil) {
 			if got.Kind != e.Kind || got.Tier != e.Tier {
 				t.Errorf("got %+v, want %+v", got, e)

@@ -104,7 +104,7 @@ def _of_worker(question: Question, engine: str, shape: Shape, sequences: int, to
     for count in range(1, most + 1):
         for router in ("round_robin", "kv_router") if count > 1 else ("round_robin",):
             name = f"{count} x {words}" + (f", {router}" if count > 1 else "")
-            yield Candidate(name, count * shape.gpus, words, keys, {"num_workers": count, "router_mode": router})
+            yield Candidate(name, count * shape.gpus, words, keys, {"num_workers": count, **_front(router, keys)})
     if not shape.splits:
         return
     for prefill in range(1, most):
@@ -118,6 +118,12 @@ def _of_worker(question: Question, engine: str, shape: Shape, sequences: int, to
                     "router_mode": router,
                 }
                 yield Candidate(name, (prefill + decode) * shape.gpus, words, keys, rest)
+
+
+def _front(router: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The router, which chooses the data-parallel ranks of workers, too, where Dynamo's frontend does."""
+    ranks = router == "kv_router" and "engine.dp_size" in keys
+    return {"router_mode": router, **({"engine.dp_routing": "router"} if ranks else {})}
 
 
 def _shapes(question: Question, engine: str) -> list[Shape]:

@@ -53,6 +53,16 @@ class Pool:
         return engine.gpus(self.arguments)
 
     @property
+    def ranks(self) -> int:
+        """Data-parallel ranks of one worker that run their passes together."""
+        return int(self.arguments.get("dp_size") or 1)
+
+    @property
+    def by_rank(self) -> bool:
+        """Whether the router chooses the rank, too."""
+        return self.arguments.get("dp_routing") == "router"
+
+    @property
     def startup_s(self) -> float:
         """Seconds before a worker serves, as it was simulated."""
         return float(self.arguments.get("startup_time") or 0)
@@ -136,12 +146,12 @@ def of(
         measured_error=point["measured_error"],
         version=str(first.get("aic_backend_version") or ""),
         gpu=_GPU_PRODUCTS.get(str(first["aic_system"])) if first.get("aic_backend") else None,
-        warnings=_doubts(point, pools),
+        warnings=_doubts(point, pools, mode == "kv_router"),
         recommendation=recommendation,
     )
 
 
-def _doubts(point: Mapping[str, Any], pools: Sequence[Pool]) -> list[str]:
+def _doubts(point: Mapping[str, Any], pools: Sequence[Pool], routed: bool) -> list[str]:
     """What a reader has to know before he starts anything."""
     found = []
     if any(pool.arguments.get("scheduler", "dynamo") == "dynamo" for pool in pools):
@@ -151,6 +161,11 @@ def _doubts(point: Mapping[str, Any], pools: Sequence[Pool]) -> list[str]:
         )
     if not any(pool.arguments.get("aic_backend") or pool.arguments.get("planner_profile_data") for pool in pools):
         found.append("Durations are of no particular GPU: verify.sh will say how far off they are.")
+    if routed and any(pool.ranks > 1 and not pool.by_rank for pool in pools):
+        found.append(
+            "The point was simulated with a router that chooses workers only. Dynamo's frontend chooses their "
+            "data-parallel ranks, too: `dp_routing: router` predicts that."
+        )
     if point["status"] != "ok":
         found.append(f"The point does not keep the service level: {point['reason']}.")
     return found
@@ -177,10 +192,13 @@ def _pool(role: str, arguments: Mapping[str, Any]) -> Pool:
 
 
 def _router(arguments: Mapping[str, Any], pools: Sequence[Pool]) -> tuple[str | None, list[str]]:
-    """The routing mode, None before a single worker, and flags of Dynamo's frontend."""
-    if len(pools) == 1 and pools[0].workers == 1 and not arguments.get("autoscaler"):
-        return None, []
+    """The routing mode, None before a single target, and flags of Dynamo's frontend."""
     mode = str(arguments.get("router_mode", "round_robin"))
+    for pool in pools:
+        _check_ranks(pool, mode)
+    targets = sum(pool.workers * (pool.ranks if pool.by_rank else 1) for pool in pools)
+    if targets == 1 and not arguments.get("autoscaler"):
+        return None, []
     if mode not in MODES:
         raise ValueError(f"router_mode: got {mode}, want {' or '.join(MODES)}: other routers are not exported")
     settings = dict(arguments.get("router_config") or {})
@@ -205,6 +223,19 @@ def _router(arguments: Mapping[str, Any], pools: Sequence[Pool]) -> tuple[str | 
         for key, value in (config if isinstance(config, Mapping) else json.loads(config)).items():
             words += [f"--{key.replace('_', '-')}", str(value)]
     return mode, words
+
+
+def _check_ranks(pool: Pool, mode: str) -> None:
+    """Raises ValueError if nothing in the deployment chooses the ranks of workers as they were simulated."""
+    if pool.ranks == 1:
+        return
+    name = f"{_POOLS[pool.role][0]}.dp_routing"
+    if pool.by_rank and mode != "kv_router":
+        raise ValueError(f"{name}: got \"router\", want router_mode kv_router: no other router is exported that "
+                         "chooses ranks")  # fmt: skip
+    if pool.arguments.get("dp_routing") == "round_robin" and pool.arguments.get("engine_type", "vllm") == "vllm":
+        raise ValueError(f"{name}: got \"round_robin\", want \"vllm\" or \"router\": vLLM's load balancer chooses "
+                         "the rank")  # fmt: skip
 
 
 def _model(model: str | None, pools: Sequence[Pool]) -> str:

@@ -193,7 +193,10 @@ ENGINE: Mapping[str, Row] = {
     "long_prefill_token_threshold_adaptive": _refused("no flag of it is documented", False),
     "prefill_schedule_interval": _flag(Number("--prefill-schedule-interval", implied=1), vllm_only=True),
     "max_num_active_seqs": _refused("no flag of it is documented"),
-    "dp_routing": _refused("vLLM's load balancer chooses the rank", "vllm"),
+    "dp_routing": _files(
+        "`router` needs `router_mode` kv_router: Dynamo's frontend chooses ranks then, without a flag; else the "
+        "engine's own front end does, `round_robin` only that of SGLang"
+    ),
     "kv_cache_groups": _assumed(_MODEL),
     "kv_cache_groups.type": _assumed(_MODEL),
     "kv_cache_groups.window": _assumed(_MODEL),
