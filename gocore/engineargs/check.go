@@ -337,13 +337,6 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	if in == live && named(o).rules != Dynamo && workerType(o) != engine.Aggregated {
 		refuse("scheduler", "hand-offs of live workers by the engine's own rules; dynamo has them")
 	}
-	groups := o.Objects("kv_cache_groups")
-	if in.onClock() && hostTier(o) && named(o).rules == VLLMOwn && len(groups) > 1 {
-		errs = append(errs, &strictjson.NotBuiltError{
-			Field: "kv_cache_groups", Value: fmt.Sprintf("%d groups", len(groups)),
-			Feature: "host memory of several groups on live workers, and in the server",
-		})
-	}
 	for _, f := range table {
 		if !isSet(o, f) {
 			continue

@@ -55,34 +55,30 @@ func (b *block) unlink() {
 
 func (b *block) full() bool { return b.groups&1 != 0 }
 
-// resolveGroups does what Resolve does, with several groups: subscribers of the engine's own format learn of all of
-// them, routers of what they can count.
-func (t *Table) resolveGroups(events []kvcache.Event) []Change {
-	var changes []Change
-	for _, e := range events {
-		c := Change{Kind: e.Kind, Tier: e.Tier, Group: e.Group, To: Subscribers}
-		touched := t.inGroup(&e, &c)
-		if len(c.Blocks) == 0 {
-			continue
-		}
-		if e.HasParent {
-			c.Parent, c.HasParent = t.mustKnow(e.Parent).key.sequence, true
-		}
-		changes = append(changes, c)
-		for _, b := range touched {
-			if e.Group == 0 {
-				t.fullChanged(b, &changes)
-			} else {
-				t.besideChanged(b, t.groups.Run, &changes)
-			}
-		}
-		for _, b := range touched {
-			if t.blocks[b.id] == b { // not forgotten with one below it
-				t.forgetUnneeded(b)
-			}
+// resolveInGroup does what Resolve does with an event of the device, with several groups: subscribers of the engine's
+// own format learn of all of them, routers of what they can count.
+func (t *Table) resolveInGroup(e *kvcache.Event, changes *[]Change) {
+	c := Change{Kind: e.Kind, Tier: e.Tier, Group: e.Group, To: Subscribers}
+	touched := t.inGroup(e, &c)
+	if len(c.Blocks) == 0 {
+		return
+	}
+	if e.HasParent {
+		c.Parent, c.HasParent = t.mustKnow(e.Parent).key.sequence, true
+	}
+	*changes = append(*changes, c)
+	for _, b := range touched {
+		if e.Group == 0 {
+			t.fullChanged(b, changes)
+		} else {
+			t.besideChanged(b, t.groups.Run, changes)
 		}
 	}
-	return changes
+	for _, b := range touched {
+		if t.blocks[b.id] == b { // not forgotten with one below it
+			t.forgetUnneeded(b)
+		}
+	}
 }
 
 // inGroup records what an event says of a group, and lists the blocks for which that is new.

@@ -80,19 +80,21 @@ func TestRoutersFollowEngine(t *testing.T) {
 		"windows": `{"type": "sliding_window", "window": 9}, {"type": "sliding_window", "window": 9}`,
 		"linear":  `{"type": "linear"}`,
 	} {
-		for _, retention := range []string{"0", "null"} {
-			t.Run(name+" "+retention, func(t *testing.T) {
+		for _, more := range []string{`"prefix_cache_retention_interval": 0`, `"prefix_cache_retention_interval": null`,
+			`"host_cache": {"num_blocks": 150, "store_ms_per_block": 2, "load_ms_per_block": 1}`} {
+			t.Run(name+" "+more, func(t *testing.T) {
 				args, _, err := engineargs.Parse(fmt.Sprintf(`{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 60, `+
-					`"max_num_seqs": 8,
-					"max_num_batched_tokens": 64, "prefix_cache_retention_interval": %s, "kv_cache_groups": [{"type": "full"}, %s]}`,
-					retention, groups))
+					`"max_num_seqs": 8, "max_num_batched_tokens": 64, %s, "kv_cache_groups": [{"type": "full"}, %s]}`, more,
+					groups))
 				if err != nil {
 					t.Fatal(err)
 				}
 				table := New(4)
 				table.Group(Groups{Beside: args.VLLM.Groups.Beside, Run: args.VLLM.Groups.Run(4)})
-				f := follower{engine: worker.New(args, engine.Setup{}).Engine, table: table,
-					held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}}
+				f := follower{
+					engine: worker.New(args, engine.Setup{LowerTiers: true, Names: true}).Engine, table: table,
+					held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{},
+				}
 				most := 0
 				f.check = func() {
 					want := map[uint64]bool{}
@@ -108,15 +110,19 @@ func TestRoutersFollowEngine(t *testing.T) {
 					}
 				}
 				f.run(t, rand.New(rand.NewPCG(3, 4)))
-				cached := 0
+				cached, below := 0, 0
 				for _, b := range table.blocks {
-					if b.cached != 0 {
+					if b.cached != 0 || b.held != 0 {
 						cached++
 					}
+					if b.held != 0 {
+						below++
+					}
 				}
-				if most < 8 || cached == 0 || table.Len() > 2*cached {
-					t.Errorf("routers knew %d blocks at most, %d are cached in some group, the table has %d", most,
-						cached, table.Len())
+				hosted := args.HostCache.Blocks > 0
+				if most < 8 || cached == 0 || table.Len() > 2*cached || hosted != (below > 0) || hosted != (f.loaded > 0) {
+					t.Errorf("routers knew %d blocks at most, %d are cached in some group, %d below the device, the table has "+
+						"%d; %d were loaded", most, cached, below, table.Len(), f.loaded)
 				}
 			})
 		}

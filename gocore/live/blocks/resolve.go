@@ -42,11 +42,12 @@ type Block struct {
 // can ever have are left out, and so are events without any other blocks. Later changes of the table do not change the
 // result.
 func (t *Table) Resolve(events []kvcache.Event) []Change {
-	if t.groups.Beside > 0 {
-		return t.resolveGroups(events)
-	}
 	var changes []Change
 	for _, e := range events {
+		if t.groups.Beside > 0 && e.Tier == kvcache.Device {
+			t.resolveInGroup(&e, &changes)
+			continue
+		}
 		c := Change{Kind: e.Kind, Tier: e.Tier}
 		if _, known := t.blocks[e.Parent]; !known && e.HasParent && e.Tier != kvcache.Device {
 			continue // no prompt can reach what follows it there
@@ -57,7 +58,7 @@ func (t *Table) Resolve(events []kvcache.Event) []Change {
 		case kvcache.Removed:
 			c.Blocks = t.removed(e.Tier, e.Blocks)
 		default:
-			t.need(e.Blocks, e.Kind == kvcache.Held)
+			t.need(&e)
 		}
 		if len(c.Blocks) == 0 {
 			continue
@@ -104,14 +105,18 @@ func (b *block) shown(isNew bool) Block {
 	return Block{Hash: b.key.sequence, TokensHash: b.tokensHash, Tokens: b.tokens, New: isNew}
 }
 
-// need records that a tier below the device begins to need the names of blocks, or needs them no more.
-func (t *Table) need(ids []kvcache.BlockID, held bool) {
-	for _, id := range ids {
+// need records that a tier below the device begins to need the names of blocks for a group of layers, or needs them no
+// more.
+func (t *Table) need(e *kvcache.Event) {
+	bit := uint64(1) << e.Group
+	for _, id := range e.Blocks {
 		if id >= kvcache.PrivateIDs {
 			continue
 		}
 		b := t.mustKnow(id)
-		b.held = held
+		if b.held &^= bit; e.Kind == kvcache.Held {
+			b.held |= bit
+		}
 		t.forgetUnneeded(b)
 	}
 }

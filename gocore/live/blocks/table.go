@@ -30,7 +30,7 @@ type block struct {
 	tokens     []uint32 // nil unless the table keeps them
 	holders    int32    // requests
 	cached     tiers    // of the engine that have it, in some group of layers
-	held       bool     // a tier below the device needs its name
+	held       uint64   // a bit for each group for which a tier below the device needs its name
 	path                // with several groups
 }
 
@@ -144,7 +144,7 @@ func (t *Table) check(previous uint64, content []uint32) uint64 {
 // forgetUnneeded forgets a block that is not held, not cached, and before none of the table, and those above it of
 // which that is true then.
 func (t *Table) forgetUnneeded(b *block) {
-	for b != nil && b.holders == 0 && b.cached == 0 && !b.held && len(b.kids) == 0 {
+	for b != nil && b.holders == 0 && b.cached == 0 && b.held == 0 && len(b.kids) == 0 {
 		delete(t.byKey, b.key)
 		delete(t.blocks, b.id)
 		b.unlink()

@@ -33,11 +33,11 @@ func Keys(tokens []uint32, blockSize int, salt string) []Key {
 }
 
 // cachesOf returns the empty caches of a worker, or of each of its ranks if a router chooses these: one for each group
-// of layers, and one for what is below the device.
+// of layers on the device, and one for each below it.
 func cachesOf(args engineargs.Args) [][]naming.Cache {
 	ranks := make([][]naming.Cache, args.Targets())
 	for rank := range ranks {
-		caches := make([]naming.Cache, 1+args.LayerGroups().Beside+1)
+		caches := make([]naming.Cache, 2*(1+args.LayerGroups().Beside))
 		for group := range caches {
 			caches[group] = naming.Cache{}
 		}
@@ -53,7 +53,7 @@ func (c *Cluster) apply(ranks [][]naming.Cache, events []kvcache.Event) {
 		cached := ranks[e.Rank]
 		to := cached[e.Group]
 		if e.Tier != kvcache.Device {
-			if to = cached[len(cached)-1]; e.Kind != kvcache.Held && e.Kind != kvcache.LetGo {
+			if to = cached[len(cached)/2+e.Group]; e.Kind != kvcache.Held && e.Kind != kvcache.LetGo {
 				continue
 			}
 		}
@@ -96,16 +96,20 @@ func removals(rank int32, cached []naming.Cache) (removed []kvcache.Event) {
 		for _, id := range slices.Sorted(maps.Keys(of)) {
 			blocks = append(blocks, kvcache.BlockID(id))
 		}
+		if len(blocks) == 0 {
+			continue
+		}
 		e := kvcache.Event{Kind: kvcache.Removed, Rank: rank, Group: group, Blocks: blocks}
-		switch {
-		case len(blocks) == 0:
-		case group < len(cached)-1:
+		below := group - len(cached)/2
+		if below >= 0 {
+			e.Tier, e.Group = kvcache.Host, below
+		}
+		if below <= 0 { // of the host, routers know what full attention has
 			removed = append(removed, e)
-		default:
-			e.Tier, e.Group = kvcache.Host, 0
-			letGo := e
-			letGo.Kind = kvcache.LetGo
-			removed = append(removed, e, letGo)
+		}
+		if below >= 0 {
+			e.Kind = kvcache.LetGo
+			removed = append(removed, e)
 		}
 	}
 	return removed

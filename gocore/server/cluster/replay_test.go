@@ -112,6 +112,16 @@ var deployments = []deployment{
 			`"kv_cache_groups":[{"type":"full"},{"type":"linear"}]}`,
 	},
 	{
+		name: "vllm, windows, host, kv", everyMs: 90, workers: 2, kv: true, config: `{}`, lagMs: 5,
+		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":160,"max_num_seqs":8,"kv_cache_groups":` +
+			`[{"type":"full"},{"type":"sliding_window","window":100}],` + hosted + `}}`,
+	},
+	{
+		name: "vllm, linear, host", everyMs: 90, workers: 2,
+		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":160,"max_num_seqs":8,` +
+			`"kv_cache_groups":[{"type":"full"},{"type":"linear"}],` + hosted + `}}`,
+	},
+	{
 		name: "two pools, vllm",
 		prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":600,` +
 			`"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
