@@ -66,8 +66,10 @@ type Setup struct {
 	// Names makes them tell of which blocks these tiers need the names ([kvcache.Held]), for engines whose blocks are
 	// named while it runs.
 	Names bool
-	// Commons is what the engines of one pool share. Nil stands for something that an engine has for itself.
+	// Commons is what the engines of one pool share. Nil stands for something that an engine has for itself. Place is
+	// the number of the worker among them, or of the lost one that it replaces: its node follows from it.
 	Commons *Commons
+	Place   int
 	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without
 	// shortcuts does in any case. The results are the same to the last bit, much later: tests compare them.
 	Stepwise bool
@@ -86,6 +88,13 @@ func (s Setup) OfRank(rank int) Setup {
 
 // Commons is what engines of one pool share. The first one that needs something of it makes it.
 type Commons struct{ HostStore, Storage any }
+
+// Abandoner is an engine that has memory below the device, of its own or shared with others.
+type Abandoner interface {
+	// Abandon ends the engine, whose worker is lost at nowMs: its own memory is gone, and what it is copying to or from
+	// what it shares with others is dropped. It returns what has been copied since its last pass, and what is lost.
+	Abandon(nowMs float64) Copied
+}
 
 // Shape is what the duration of a pass follows from, and what the pass did besides.
 type Shape struct {
@@ -264,6 +273,7 @@ type Signal struct {
 // Copied counts blocks that move between the device and a tier of host memory.
 type Copied struct {
 	Stored, Loaded, Evicted int     // copied to the host; copied back; gone from there
+	Lost                    int     // gone from there, or on their way, with a worker that was lost
 	Missed                  int     // computed although the host had them
 	Found                   int     // tokens of prompts that were on the host at the first admission of their requests
 	StoreMs, LoadMs         float64 // how long these copies take, one after the other
@@ -275,6 +285,7 @@ type Copied struct {
 // Stored counts blocks that move between a host and storage behind it.
 type Stored struct {
 	Stored, Loaded, Evicted int     // written to the storage; read from it; gone from there
+	Lost                    int     // on their way there when their worker was lost
 	StoreMs, LoadMs         float64 // how long these transfers took
 }
 
@@ -283,6 +294,7 @@ func (s *Stored) Add(more Stored) {
 	s.Stored += more.Stored
 	s.Loaded += more.Loaded
 	s.Evicted += more.Evicted
+	s.Lost += more.Lost
 	s.StoreMs += more.StoreMs
 	s.LoadMs += more.LoadMs
 }
@@ -292,6 +304,7 @@ func (c *Copied) Add(more Copied) {
 	c.Stored += more.Stored
 	c.Loaded += more.Loaded
 	c.Evicted += more.Evicted
+	c.Lost += more.Lost
 	c.Missed += more.Missed
 	c.Found += more.Found
 	c.StoreMs += more.StoreMs

@@ -3,6 +3,7 @@ package fleet
 import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/router"
 )
 
 // Recorder records everything that happens to requests and workers, for reports and timelines.
@@ -86,7 +87,8 @@ type Hooks struct {
 	CacheChanged func(i int, events []kvcache.Event)
 	// Halted reports whether a worker can start no pass, Unreachable whether it cannot be told anything.
 	Halted, Unreachable func(i int) bool
-	// Activated is called when a worker becomes active, Drained when it has gone after its last request.
+	// Activated is called when a worker becomes active, before it has its engine, Drained when it has gone after its
+	// last request.
 	Activated func(i int)
 	Drained   func(i int) error
 	// StartUpFactor returns how many times as long as usual the start-up of a worker takes that begins now.
@@ -141,13 +143,24 @@ func EndedBy(endsMs []float64, nowMs float64) int {
 }
 
 // Discard throws away the engine of a worker, and the pass that it is busy with. The actions that waited for the end of
-// the pass have nothing to wait for.
-func (p *Pool) Discard(i int) {
+// the pass have nothing to wait for. It returns what tiers of its cache have not told of yet.
+func (p *Pool) Discard(i int) (copied engine.Copied) {
+	if e, keeps := p.workers[i].Engine.(engine.Abandoner); keeps {
+		copied = e.Abandon(p.fleet.nowMs)
+	}
 	p.fleet.flow.idle(&p.workers[i])
 	p.workers[i] = Worker{}
 	p.targets.of(i, p.late.Forget)
 	p.coasting.remove(i)
 	p.ready.remove(i)
+	return copied
+}
+
+// Replaces tells the router that a worker is where another one was.
+func (p *Pool) Replaces(i, other int) {
+	if r, knows := p.router.(router.Placed); knows {
+		r.Place(i, other)
+	}
 }
 
 // EndPassAt makes the pass that a worker is busy with end at endMs; +Inf stands for a time that is not known yet.

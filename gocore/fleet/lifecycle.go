@@ -112,11 +112,11 @@ func (p *Pool) activate(id int) bool {
 	p.active = append(p.active, id)
 	slices.Sort(p.active)
 	p.cold[id] = true
-	p.start(id)
-	p.fleet.scaler.observe(p.workers[id].Engine)
 	if h := p.hooks; h != nil {
 		h.Activated(id)
 	}
+	p.start(id)
+	p.fleet.scaler.observe(p.workers[id].Engine)
 	return true
 }
 

@@ -23,19 +23,6 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	if first < 0 {
 		return nil, nil
 	}
-	if d.args.HostCache.Shared {
-		return nil, &strictjson.FieldError{
-			Field: "host_cache.shared", Got: "true",
-			Want: "false with " + faultOptions[first] + ": what becomes of copies of a lost worker is not known",
-		}
-	}
-	if blocks := d.args.HostCache.Storage.Blocks; blocks > 0 {
-		return nil, &strictjson.FieldError{
-			Field: "host_cache.storage_blocks", Got: fmt.Sprint(blocks),
-			Want: "it left out with " + faultOptions[first] +
-				": what becomes of transfers of a lost worker is not known",
-		}
-	}
 	if d.disaggregated && worker.Traits(d.prefill).Undisturbed {
 		return nil, &strictjson.FieldError{
 			Field: faultOptions[first], Got: o.Shown(faultOptions[first]),

@@ -320,6 +320,7 @@ func (r *run) resources(e ended) report.Resources {
 		Scheduler:            r.deployment.ownScheduler(),
 		HostTier:             r.deployment.args.HostCache.Blocks > 0,
 		Storage:              r.deployment.args.HostCache.Storage.Blocks > 0,
+		Faults:               r.faults != nil,
 		HostBlockBytes:       r.deployment.args.HostCache.TokenBytes * r.deployment.args.BlockSize,
 		HostLinks:            r.deployment.args.Ranks,
 		Ranks:                r.deployment.ranked(),

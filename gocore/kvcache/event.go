@@ -28,6 +28,21 @@ type Event struct {
 	HasParent bool
 }
 
+// Apart divides events of a worker into those of what it shares with others, and its own.
+func Apart(events []Event) (shared, own []Event) {
+	if !slices.ContainsFunc(events, func(e Event) bool { return e.Tier.Shared() }) {
+		return nil, events
+	}
+	for _, e := range events {
+		if e.Tier.Shared() {
+			shared = append(shared, e)
+		} else {
+			own = append(own, e)
+		}
+	}
+	return shared, own
+}
+
 // Clone returns a copy with blocks of its own. Pools use the room of their events again.
 func (e Event) Clone() Event {
 	e.Blocks = slices.Clone(e.Blocks)

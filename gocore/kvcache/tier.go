@@ -16,6 +16,9 @@ const (
 	External
 )
 
+// Shared reports whether workers share a tier, so that it is still there when one of them is lost.
+func (t Tier) Shared() bool { return t == Disk || t == External }
+
 var tierNames = [...]string{Device: "device", Host: "host_pinned", Disk: "disk", External: "external"}
 
 // Tiers is how many there are.

@@ -88,6 +88,7 @@ func drawnTarget(rng *rand.Rand, twoPools bool) string {
 type faulty struct {
 	seed     uint64
 	stepwise bool
+	tiers    bool            // below the caches of workers
 	script   *[]faults.Fault // instead of a drawn one
 }
 
@@ -101,6 +102,9 @@ func (p faulty) own() string {
 
 // config draws a run of one pool or, every third time, of two, in a third of the cases with a planner.
 func (p faulty) config(t testing.TB) Config {
+	if p.tiers {
+		return p.tieredConfig(t)
+	}
 	d := drawnRun{seed: p.seed, stepwise: p.stepwise, own: p.own(), log: &strings.Builder{}}
 	rng := rand.New(rand.NewPCG(p.seed, 21))
 	startup := []float64{0, 0.03, 0.2}[rng.IntN(3)]
@@ -200,6 +204,9 @@ func (p faulty) run(t testing.TB) (text string, outcome Outcome, failed error) {
 	}
 	p.checkEngines(t, r.faults, routes)
 	r.faults.cut()
+	if p.tiers {
+		r.faults.loseAll()
+	}
 	outcome = r.outcome()
 	p.checkRequests(t, cfg, r.faults)
 	return p.text(t, cfg, outcome, r.faults), outcome, nil
@@ -248,8 +255,8 @@ func (p faulty) checkEngines(t testing.TB, f *faultRun, routes router.Router) {
 				continue // it has not heard of the end of all
 			}
 			waiting, running, active := w.Engine.(engine.Reporter).Load()
-			if f.sglang() {
-				active = 0 // what is cached counts as active there
+			if f.sglang() || p.tiers {
+				active = 0 // what is cached counts as active there, and copies under way lock blocks
 			}
 			if waiting+running+active > 0 {
 				t.Errorf("seed %d: worker %d of pool %d: %d wait, %d run, %d blocks are in use", p.seed, i, k, waiting,

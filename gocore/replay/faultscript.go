@@ -46,7 +46,9 @@ func (f *faultRun) recur(n int, clock *faults.Clock) {
 func (f *faultRun) join(pool, i int) {
 	s := f.pools[pool]
 	c := s.cond(i)
-	c.place = s.takePlace(i)
+	if c.place = s.takePlace(i); c.place != i {
+		s.Replaces(i, c.place)
+	}
 	f.tellWorks(s, i)
 	for n := range f.events {
 		f.replaced(&f.events[n], s, c.place)
@@ -56,6 +58,12 @@ func (f *faultRun) join(pool, i int) {
 			f.scheduleRandomFault(n, pool, i, f.clock(n, s, c.place))
 		}
 	}
+}
+
+// placeOf returns the place of an active worker.
+func (f *faultRun) placeOf(role engine.Role, i int) int {
+	k := slices.IndexFunc(f.pools, func(s *faultyPool) bool { return s.Role == role })
+	return f.pools[k].cond(i).place
 }
 
 // clock returns that of a fault for a place. It goes on where it was, whichever worker has the place.
@@ -251,7 +259,8 @@ func (f *faultRun) crash(s *faultyPool, i int, ft *faults.Fault, event int, last
 	hit := len(f.broken)
 	f.breakOff(s, i, fmt.Sprintf("its worker was lost by a %s", ft.Kind))
 	f.Journal.Gone(s.Role, i, s.Worker(i).Pass, f.fleet.NowMs())
-	s.Discard(i)
+	f.learnOfStores(s, i, s.Worker(i).Pass)
+	f.collector.Copied(s.Discard(i))
 	c.dead, c.listedMs = true, f.fleet.NowMs()+f.cfg.AvoidMs
 	if len(f.broken) > hit {
 		c.retryUntilMs = f.fleet.NowMs() + f.cfg.RetryRefusedMs

@@ -176,6 +176,7 @@ func (f *faultRun) passEnds(pool, i int, pass *engine.Pass) error {
 	s := f.pools[pool]
 	f.Journal.Ended(s.Role, i, s.Worker(i).Engine, pass, f.fleet.NowMs())
 	if c := s.cond(i); c.cut > 0 {
+		f.learnOfStores(s, i, pass)
 		c.unseen = append(c.unseen, clonePass(pass))
 		return nil
 	}
@@ -303,10 +304,26 @@ func (f *faultRun) seen(id engine.RequestID, generated map[engine.RequestID]int,
 	return tokens
 }
 
-// news tells the router of changes of a cache, now or later or never.
+// learnOfStores tells the router what has changed with a pass, whose end it will not hear of in time, in what workers
+// share: of that it learns whatever becomes of the worker.
+func (f *faultRun) learnOfStores(s *faultyPool, i int, pass *engine.Pass) {
+	if pass == nil || pass.KVEventsAtMs <= pass.StartMs {
+		return // it knows
+	}
+	var stores []kvcache.Event
+	if stores, pass.KVEvents = kvcache.Apart(pass.KVEvents); len(stores) > 0 {
+		s.Learn(i, stores)
+	}
+}
+
+// news tells the router of changes of a cache, now or later or never, but of what workers share at once.
 func (f *faultRun) news(pool, i int, events []kvcache.Event) {
 	s := f.pools[pool]
 	c := s.cond(i)
+	stores, events := kvcache.Apart(events)
+	if len(stores) > 0 {
+		s.Learn(i, stores)
+	}
 	switch {
 	case len(events) == 0 || c.dead || c.muted > 0:
 		return

@@ -177,7 +177,10 @@ func (r *run) setup(role engine.Role, worker int) engine.Setup {
 	if r.Policy != nil {
 		s.Policy = r.Policy(role, worker, r.about)
 	}
-	s.Role, s.LowerTiers = role, true
+	s.Role, s.LowerTiers, s.Place = role, true, worker
+	if r.faults != nil {
+		s.Place = r.faults.placeOf(role, worker)
+	}
 	s.Explain = r.Attribution || r.Journal != nil
 	return s
 }

@@ -47,7 +47,8 @@ func text(t testing.TB, cfg Config, outcome Outcome) string {
 	if err := outcome.Collector.Rows(cfg.Workload).WriteJSONL(&b); err != nil {
 		t.Fatal(err)
 	}
-	used := report.Resources{DecodeWorkerSeconds: outcome.WorkerSeconds, DecodeGPUsPerWorker: 1, WallMs: 1}
+	used := report.Resources{DecodeWorkerSeconds: outcome.WorkerSeconds, DecodeGPUsPerWorker: 1, WallMs: 1,
+		HostTier: cfg.Args.HostCache.Blocks > 0, Storage: cfg.Args.HostCache.Storage.Blocks > 0, Faults: cfg.Faults != nil}
 	return b.String() + string(report.AppendJSON(nil, outcome.Collector.Summarise(used, report.NoSLA())))
 }
 

@@ -168,6 +168,9 @@ func unranked(requests int) []int32 {
 	return ranks
 }
 
+// Copied records what tiers of a cache have done, of which no pass tells.
+func (c *Collector) Copied(more engine.Copied) { c.copied.Add(more) }
+
 // Pass records a pass of a worker that emits tokens.
 func (c *Collector) Pass(worker int, p *engine.Pass) {
 	for _, a := range p.Admitted {

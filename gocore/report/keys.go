@@ -28,6 +28,7 @@ type key struct {
 	hosted          bool   // only there if engines have a tier of host memory
 	sized           bool   // only there if so, and the size of its blocks is known
 	stored          bool   // only there if there is storage behind that
+	faulty          bool   // only there if workers can be lost
 	ranked          bool   // only there if ranks run their passes together
 	grouped         bool   // only there if caches have several groups
 	int             func(*sums) int
@@ -113,6 +114,10 @@ var keys = []key{
 		int: func(s *sums) int { return s.copied.Loaded }},
 	{name: "host_evicted_blocks", unit: "blocks", doc: "KV blocks that left the host to make room.", hosted: true,
 		int: func(s *sums) int { return s.copied.Evicted }},
+	{name: "host_lost_blocks", unit: "blocks",
+		doc: "KV blocks that were on the host of a worker that was lost, or on their way from it to a store that workers " +
+			"share; only with faults.", hosted: true, faulty: true,
+		int: func(s *sums) int { return s.copied.Lost }},
 	{name: "host_store_ms", unit: "ms", doc: "How long copies to the host took, over all workers.", hosted: true,
 		float: func(s *sums) float64 { return s.copied.StoreMs }},
 	{name: "host_load_ms", unit: "ms", doc: "How long copies from the host took.", hosted: true,
@@ -147,6 +152,10 @@ var keys = []key{
 		int: func(s *sums) int { return s.copied.Storage.Loaded }},
 	{name: "storage_evicted_blocks", unit: "blocks", doc: "KV blocks that left the storage to make room.", stored: true,
 		int: func(s *sums) int { return s.copied.Storage.Evicted }},
+	{name: "storage_lost_blocks", unit: "blocks",
+		doc: "KV blocks that were on their way there from a worker that was lost; only with faults.", stored: true,
+		faulty: true,
+		int:    func(s *sums) int { return s.copied.Storage.Lost }},
 	{name: "storage_write_ms", unit: "ms", doc: "How long writes took that have ended, over all workers.", stored: true,
 		float: func(s *sums) float64 { return s.copied.Storage.StoreMs }},
 	{name: "storage_read_ms", unit: "ms", doc: "How long reads took.", stored: true,

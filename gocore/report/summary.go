@@ -42,6 +42,7 @@ type Resources struct {
 	Scheduler                                 string // whose rules engines follow, with the release; "" for Dynamo's
 	HostTier                                  bool   // engines have a tier of host memory
 	Storage                                   bool   // and storage behind it
+	Faults                                    bool   // workers can be lost
 	HostBlockBytes                            int    // size of a block there, 0 if it is not known
 	HostLinks                                 int    // links of a worker to host memory: one for each rank
 	Ranks                                     bool   // ranks run their passes together
@@ -96,7 +97,7 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 		switch {
 		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" ||
 			k.hosted && !used.HostTier ||
-			k.stored && !used.Storage || k.sized && (!used.HostTier || used.HostBlockBytes == 0) ||
+			k.stored && !used.Storage || k.faulty && !used.Faults || k.sized && (!used.HostTier || used.HostBlockBytes == 0) ||
 			k.ranked && !used.Ranks || k.grouped && !used.Groups:
 		case k.int != nil:
 			s.int(k.name, k.int(of))

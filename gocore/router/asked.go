@@ -392,6 +392,9 @@ func (a *Asked) setWorkers(active []int) {
 // Forget implements [Elastic].
 func (a *Asked) Forget(worker int) { a.kv.Forget(worker) }
 
+// Place implements [Placed].
+func (a *Asked) Place(worker, replaced int) { a.kv.Place(worker, replaced) }
+
 // Waiting implements [Elastic].
 func (a *Asked) Waiting() int { return len(a.kept) }
 

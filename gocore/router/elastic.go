@@ -22,9 +22,18 @@ type Elastic interface {
 	Queues() bool
 }
 
+// Placed is a router that knows on which node a worker is.
+type Placed interface {
+	// Place tells that a worker is where another one was, which it replaces.
+	Place(worker, replaced int)
+}
+
 var (
 	_ Elastic = (*RoundRobin)(nil)
 	_ Elastic = (*KV)(nil)
+	_ Placed  = (*KV)(nil)
+	_ Placed  = (*Replicas)(nil)
+	_ Placed  = (*Asked)(nil)
 )
 
 // SetWorkers implements [Elastic]. The turn goes on with the worker at the place at which it was.
@@ -89,6 +98,13 @@ func (k *KV) Forget(worker int) {
 	}
 	if k.lower != nil {
 		k.lower.host.forget(int32(worker))
+	}
+}
+
+// Place implements [Placed].
+func (k *KV) Place(worker, replaced int) {
+	if k.lower != nil {
+		k.lower.place(worker, replaced)
 	}
 }
 

@@ -92,6 +92,6 @@ func (k *KV) copyCaches(from *KV) {
 		k.beside.groups[g] = from.beside.groups[g].clone()
 	}
 	if from.lower != nil {
-		k.lower = &lowerTiers{host: from.lower.host.clone(), shared: from.lower.shared.clone()}
+		k.lower = from.lower.clone()
 	}
 }

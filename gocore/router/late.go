@@ -52,7 +52,16 @@ func (l *LateNews) CatchUp(r Router, nowMs float64) {
 	l.queue = l.queue[n:]
 }
 
-// Forget drops the changes of a worker that is gone.
+// Forget drops the changes of a worker that is gone, but not those of what it shared with others.
 func (l *LateNews) Forget(worker int) {
-	l.queue = slices.DeleteFunc(l.queue, func(c lateChange) bool { return c.worker == worker })
+	kept := l.queue[:0]
+	for _, c := range l.queue {
+		if c.worker == worker {
+			c.events, _ = kvcache.Apart(c.events)
+		}
+		if len(c.events) > 0 {
+			kept = append(kept, c)
+		}
+	}
+	l.queue = kept
 }

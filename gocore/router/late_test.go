@@ -44,8 +44,14 @@ func TestLateNews(t *testing.T) {
 	if news.CatchUp(&l, 100); news.Pending() || len(l.heard) != 2 {
 		t.Errorf("heard %v of a worker that is gone", l.heard)
 	}
+	shared := kvcache.Event{Tier: kvcache.External, Blocks: []kvcache.BlockID{9}}
+	news.Tell(&l, 2, append(block, shared), 101)
+	news.Forget(2)
+	if news.CatchUp(&l, 200); fmt.Sprint(l.heard[2:]) != "[2 [9]]" {
+		t.Errorf("heard %v, want what a lost worker shared", l.heard[2:])
+	}
 	var atOnce LateNews
-	if atOnce.Tell(&l, 3, block, 0); len(l.heard) != 3 {
+	if atOnce.Tell(&l, 3, block, 0); len(l.heard) != 4 {
 		t.Errorf("without a lag: heard %v", l.heard)
 	}
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"maps"
 	"math"
 
 	"dynosim/gocore/kvcache"
@@ -14,8 +15,9 @@ import (
 //	shared    a b c d e f g         2 more, SharedCredit each; the store of the node, or storage behind it
 type lowerTiers struct {
 	host            index
-	shared, storage index // have blocks as those of a node, and all as those of worker 0
-	perNode         int   // workers that follow each other and share a store, 0 for all
+	shared, storage index       // have blocks as those of a node, and all as those of worker 0
+	perNode         int         // workers that follow each other and share a store, 0 for all
+	places          map[int]int // of workers that replace others
 	query           query
 	found           []match
 	stores          []int32 // blocks found, by node
@@ -26,7 +28,24 @@ func (l *lowerTiers) node(worker int) int {
 	if l.perNode == 0 {
 		return 0
 	}
+	if place, other := l.places[worker]; other {
+		worker = place
+	}
 	return worker / l.perNode
+}
+
+// place notes that a worker replaces another one, whose node it has.
+func (l *lowerTiers) place(worker, place int) {
+	if l.places == nil {
+		l.places = map[int]int{}
+	}
+	l.places[worker] = place
+}
+
+// clone returns tiers with the same blocks.
+func (l *lowerTiers) clone() *lowerTiers {
+	return &lowerTiers{host: l.host.clone(), shared: l.shared.clone(), storage: l.storage.clone(), perNode: l.perNode,
+		places: maps.Clone(l.places)}
 }
 
 // apply takes note of an event of a worker. Without tiers nothing is to be noted.

@@ -58,3 +58,16 @@ func TestLowerTiers(t *testing.T) {
 		}
 	}
 }
+
+// TestNodes: the store of the second node counts for the workers there, one of which has replaced worker 3.
+func TestNodes(t *testing.T) {
+	l := &lowerTiers{perNode: 2}
+	l.place(9, 3)
+	blocks := []kvcache.BlockID{5}
+	l.apply(9, kvcache.Event{Kind: kvcache.Stored, Tier: kvcache.External, Blocks: blocks})
+	copied := l.clone()
+	copied.apply(2, kvcache.Event{Kind: kvcache.Removed, Tier: kvcache.External, Blocks: blocks})
+	if copied.node(9) != 1 || copied.shared.units.used != 0 || l.shared.units.used != 1 {
+		t.Errorf("node %d, %d and %d units", copied.node(9), copied.shared.units.used, l.shared.units.used)
+	}
+}

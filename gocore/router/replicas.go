@@ -111,6 +111,15 @@ func (r *Replicas) Forget(worker int) {
 	}
 }
 
+// Place implements [Placed].
+func (r *Replicas) Place(worker, replaced int) {
+	for _, one := range r.of {
+		if placed, knows := one.(Placed); knows {
+			placed.Place(worker, replaced)
+		}
+	}
+}
+
 // Waiting implements [Elastic].
 func (r *Replicas) Waiting() (n int) {
 	for _, one := range r.of {

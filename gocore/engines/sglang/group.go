@@ -54,6 +54,7 @@ func NewGroup(args engineargs.Args, setup engine.Setup) *Group {
 var (
 	_ engine.CoastReporter = (*Group)(nil)
 	_ engine.Ranked        = (*Group)(nil)
+	_ engine.Abandoner     = (*Group)(nil)
 )
 
 // Add implements [engine.Engine].
@@ -185,7 +186,7 @@ func (g *Group) merge() {
 			g.out.EndMs, slowest = s.out.EndMs, i
 		}
 		if s.pool.Tiered() {
-			s.countCopies()
+			s.out.Copied = s.takeCopied()
 		}
 		lockstep.Merge(&g.out, i, &s.out)
 		if s.observed {
@@ -209,6 +210,14 @@ func (g *Group) merge() {
 
 // Lockstep implements [engine.LockstepReporter].
 func (g *Group) Lockstep() engine.Lockstep { return g.lost }
+
+// Abandon implements [engine.Abandoner].
+func (g *Group) Abandon(nowMs float64) (copied engine.Copied) {
+	for _, s := range g.ranks {
+		copied.Add(s.Abandon(nowMs))
+	}
+	return copied
+}
 
 // Cancel implements [engine.Engine].
 func (g *Group) Cancel(id engine.RequestID) {

@@ -134,10 +134,9 @@ func (s *Scheduler) nextFetched() (ms float64, ok bool) {
 	return ms, ok
 }
 
-// tellStorage reports with a pass what has moved between the host and the storage, and what routers can know of it.
+// tellStorage reports with a pass single transfers between the host and the storage, and what routers can know of it.
 func (s *Scheduler) tellStorage() {
 	client := s.prefetches.client
-	s.out.Copied.Storage = client.TakeUse()
 	for _, c := range client.TakeCopies() {
 		s.parts.Copy(c)
 	}

@@ -123,7 +123,10 @@ func newPool(args engineargs.Args) *radix.LeasePool {
 	return pool
 }
 
-var _ engine.Coaster = (*Scheduler)(nil)
+var (
+	_ engine.Coaster   = (*Scheduler)(nil)
+	_ engine.Abandoner = (*Scheduler)(nil)
+)
 
 // Observe implements [engine.Engine].
 func (s *Scheduler) Observe() {
@@ -212,7 +215,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		s.out.KVEvents, s.out.KVEventsAtMs = s.pool.TakeEvents(), s.out.EndMs
 	}
 	if s.pool.Tiered() {
-		s.countCopies()
+		s.out.Copied = s.takeCopied()
 	}
 	if s.prefetches != nil {
 		s.tellStorage()
@@ -246,16 +249,34 @@ func (s *Scheduler) awaitCopy(b *batch) {
 	}
 }
 
-// countCopies notes what has been copied since the last pass.
-func (s *Scheduler) countCopies() {
+// takeCopied returns what has been copied since the last call.
+func (s *Scheduler) takeCopied() engine.Copied {
 	now := s.pool.HostUse()
 	was := s.copied
-	s.out.Copied = engine.Copied{
+	copied := engine.Copied{
 		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
 		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,
 		Missed: s.missed, Found: s.found,
 	}
 	s.copied, s.missed, s.found = now, 0, 0
+	if s.prefetches != nil {
+		copied.Storage = s.prefetches.client.TakeUse()
+	}
+	return copied
+}
+
+// Abandon implements [engine.Abandoner]: the host is gone, and so is what was on its way to storage behind it.
+func (s *Scheduler) Abandon(nowMs float64) engine.Copied {
+	if !s.pool.Tiered() {
+		return engine.Copied{}
+	}
+	if s.prefetches != nil {
+		s.prefetches.client.Leave(nowMs)
+	}
+	copied := s.takeCopied()
+	use := s.pool.HostUse()
+	copied.Lost = use.Stored + use.Fetched - use.Evicted
+	return copied
 }
 
 // begin starts a pass. If there was nothing to do for a while, the new-token ratio starts anew.

@@ -30,13 +30,7 @@ func TestBooksOfHost(t *testing.T) {
 			for _, c := range p.Parts.Copies {
 				copied.add(t, seed, c)
 			}
-			toCome := 0
-			for _, list := range [][]*transferring{o.pending, o.fresh} {
-				for _, t := range list {
-					toCome += t.blocks
-				}
-			}
-			use, size := o.host.Use(), o.chunkBlocks
+			toCome, use, size := o.unsubmitted(), o.host.Use(), o.chunkBlocks
 			if told.Stored+toCome != (use.Evicted+use.Resident)*size || told.Evicted != use.Evicted*size {
 				t.Fatalf("seed %d: stored %d, to come %d, in chunks of %d %+v", seed, told.Stored, toCome, size, use)
 			}

@@ -102,7 +102,7 @@ type hosted struct {
 	tokens    int          // to offer at the end
 }
 
-func newOffload(s *Scheduler, commons *engine.Commons) *offload {
+func newOffload(s *Scheduler, commons *engine.Commons, place int) *offload {
 	a := s.args.HostCache
 	policy := chunks.LRU
 	if a.ARC {
@@ -131,9 +131,9 @@ func newOffload(s *Scheduler, commons *engine.Commons) *offload {
 		return o
 	}
 	if commons.HostStore == nil {
-		commons.HostStore = &nodes{workers: a.SharedWorkers}
+		commons.HostStore = &nodes{workers: a.SharedWorkers, stores: map[int]*common{}}
 	}
-	commons.HostStore.(*nodes).join(o, func() *common {
+	commons.HostStore.(*nodes).join(o, place, func() *common {
 		return &common{store: store(), link: sharing.New(a.SharedMsPerBlock)}
 	})
 	return o
@@ -204,13 +204,20 @@ func (o *offload) tellNames(kind kvcache.EventKind, spans []chunks.Span) {
 	if !o.names || len(spans) == 0 {
 		return
 	}
-	e := kvcache.Event{Kind: kind, Tier: kvcache.Host}
+	byGroup := make([]kvcache.Event, o.s.groups.Beside+1)
 	for _, span := range spans {
+		group := paged.GroupOf(span.Key)
+		e, key := &byGroup[group], span.Key&^paged.InGroup(0, group)
 		for i := range span.Count {
-			e.Blocks = append(e.Blocks, span.Key+kvcache.BlockID(i*o.chunkBlocks))
+			e.Blocks = append(e.Blocks, key+kvcache.BlockID(i*o.chunkBlocks))
 		}
 	}
-	o.events = append(o.events, e)
+	for group, e := range byGroup {
+		if len(e.Blocks) > 0 {
+			e.Kind, e.Tier, e.Group = kind, kvcache.Host, group
+			o.events = append(o.events, e)
+		}
+	}
 }
 
 // tellEvicted announces what the store has evicted.
@@ -820,16 +827,29 @@ func (o *offload) nextMs() float64 {
 // tell reports what has been copied since the last pass.
 func (o *offload) tell(out *engine.Pass) {
 	o.endMs = out.EndMs
+	out.Copied = o.takeUse()
+	if o.prefetches != nil {
+		for _, c := range o.prefetches.client.TakeCopies() {
+			o.s.parts.Copy(c)
+		}
+	}
+}
+
+// takeUse returns what has been copied since the last call.
+func (o *offload) takeUse() engine.Copied {
 	o.use.Evicted = o.host.Use().Evicted * o.chunkBlocks
 	now, was := o.use, o.told
 	if o.common != nil { // which tells it once
 		was.Evicted, o.common.evicted = o.common.evicted, now.Evicted
 	}
-	out.Copied = engine.Copied{
+	o.told = now
+	copied := engine.Copied{
 		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
 		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,
 		Missed: now.Missed - was.Missed, Found: now.Found - was.Found,
 	}
-	o.told = now
-	o.tellStorage(out)
+	if o.prefetches != nil {
+		copied.Storage = o.prefetches.client.TakeUse()
+	}
+	return copied
 }

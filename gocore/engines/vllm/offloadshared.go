@@ -14,6 +14,7 @@ import (
 type common struct {
 	store   *chunks.Store
 	members []*offload
+	joined  int // so far
 	link    *sharing.Link
 	evicted int // blocks, as told
 	events  []kvcache.Event
@@ -21,22 +22,26 @@ type common struct {
 
 // nodes are groups of workers that follow each other, each with a store of its own: all in one if workers is 0.
 type nodes struct {
-	workers, joined int
-	last            *common
+	workers int // of a node
+	stores  map[int]*common
 }
 
 // join makes a worker share the store of its node, which the first one makes.
-func (n *nodes) join(o *offload, store func() *common) {
-	if n.joined == 0 || n.workers > 0 && n.joined%n.workers == 0 {
-		n.last = store()
+func (n *nodes) join(o *offload, place int, store func() *common) {
+	node := 0
+	if n.workers > 0 {
+		node = place / n.workers
 	}
-	n.joined++
-	n.last.join(o)
+	if n.stores[node] == nil {
+		n.stores[node] = store()
+	}
+	n.stores[node].join(o)
 }
 
 // join makes a worker one of those that share the store.
 func (c *common) join(o *offload) {
-	o.common, o.host, o.number = c, c.store, len(c.members)
+	o.common, o.host, o.number = c, c.store, c.joined
+	c.joined++
 	for way := range o.lanes {
 		o.lanes[way] = c.link.Lane()
 	}

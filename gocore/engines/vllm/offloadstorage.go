@@ -188,14 +188,3 @@ func (o *offload) nextFetched() float64 {
 	}
 	return atMs
 }
-
-// tellStorage reports with a pass what has moved between the host and the storage.
-func (o *offload) tellStorage(out *engine.Pass) {
-	if o.prefetches == nil {
-		return
-	}
-	out.Copied.Storage = o.prefetches.client.TakeUse()
-	for _, c := range o.prefetches.client.TakeCopies() {
-		o.s.parts.Copy(c)
-	}
-}

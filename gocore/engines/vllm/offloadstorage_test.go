@@ -32,7 +32,7 @@ func TestBooksOfStorage(t *testing.T) {
 			w.atMs, w.asked = drawn.AtMs, drawn.Requests
 		}
 		client := all[0].s.offload.prefetches.client
-		runAll(t, all, func() {
+		runAll(t, all, func(float64) {
 			for _, w := range all {
 				use, size := w.s.offload.host.Use(), args.HostCache.ChunkBlocks
 				if use.Stored != use.Evicted+use.Resident || use.Resident*size > args.HostCache.Blocks {

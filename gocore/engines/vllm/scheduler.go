@@ -97,7 +97,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		s.pulls.loads = map[engine.RequestID]*sequence{}
 	}
 	if args.HostCache.Blocks > 0 {
-		s.offload = newOffload(s, setup.Commons)
+		s.offload = newOffload(s, setup.Commons, setup.Place)
 		s.tierEvents, s.tierNames = setup.LowerTiers, setup.Names
 	}
 	if s.trace != nil {

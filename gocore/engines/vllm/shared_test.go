@@ -12,11 +12,12 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/engines/enginetest"
-	"dynosim/gocore/kvcache"
 )
 
 // side is a worker of several that share a store.
 type side struct {
+	args   engineargs.Args
+	setup  engine.Setup
 	s      *Scheduler
 	endMs  float64 // of its last pass
 	atMs   []float64
@@ -31,15 +32,23 @@ type side struct {
 func sideBySide(args engineargs.Args, n int) []*side {
 	var all []*side
 	commons := &engine.Commons{}
-	for range n {
-		s := New(args, engine.Setup{Explain: true, Commons: commons})
-		all = append(all, &side{s: s, found: map[engine.RequestID]int{}})
+	for place := range n {
+		w := &side{args: args, setup: engine.Setup{Explain: true, Commons: commons, Place: place}}
+		w.s, w.found = New(w.args, w.setup), map[engine.RequestID]int{}
+		all = append(all, w)
 	}
 	return all
 }
 
-// runAll runs workers in the order of time until all requests are over.
-func runAll(t *testing.T, all []*side, check func()) {
+// lose has a worker be lost, with the requests that it has. Another one takes its place at once.
+func (w *side) lose(nowMs float64) {
+	w.told.Add(w.s.Abandon(nowMs))
+	w.s, w.endMs = New(w.args, w.setup), nowMs
+}
+
+// runAll runs workers in the order of time until all requests are over. check is called after each pass, with the time
+// at which it began.
+func runAll(t *testing.T, all []*side, check func(nowMs float64)) {
 	for {
 		var next *side
 		var atMs float64
@@ -83,29 +92,17 @@ func runAll(t *testing.T, all []*side, check func()) {
 			next.found[a.ID] = a.ReusedTokens
 			next.log = append(next.log, fmt.Sprint(a.ID, a.ReusedTokens, p.StartMs, p.EndMs))
 		}
-		check()
+		check(atMs)
 	}
 }
 
 // TestOthersLoad has a second worker find what the first one has computed: once its copy has ended, and no earlier.
 func TestOthersLoad(t *testing.T) {
-	args := engineargs.Default()
-	args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.VLLMOwn, 16, 100
-	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs,
-		Release: engineargs.VLLM033}
-	args.HostCache = engineargs.HostCacheArgs{
-		Blocks: 100, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 1, StoreMsPerBlock: 10,
-		Shared: true,
-	}
-	prompt := kvcache.Prompt{PerSegment: 10, Segments: []uint32{7}}
+	args := sharedArgs(engineargs.HostCacheArgs{LoadMsPerBlock: 1, StoreMsPerBlock: 10})
 	for _, c := range []struct{ atMs, found float64 }{{50, 0}, {100, 0}, {1000, 159}} {
 		both := sideBySide(args, 2)
-		for i, atMs := range []float64{0, c.atMs} {
-			both[i].atMs = []float64{atMs}
-			both[i].asked = []engine.Request{{ID: engine.RequestID(i), Prompt: prompt, PromptTokens: 160,
-				OutputTokens: 2}}
-		}
-		runAll(t, both, func() {})
+		ask(both, 0, c.atMs)
+		runAll(t, both, func(float64) {})
 		if got := both[1].found[1]; float64(got) != c.found {
 			t.Errorf("at %v ms the other worker finds %d tokens, want %v", c.atMs, got, c.found)
 		}
@@ -134,16 +131,12 @@ func TestSharedBooks(t *testing.T) {
 				w.asked, w.atMs = drawn.Requests, drawn.AtMs
 			}
 			c := all[0].s.offload.common
-			runAll(t, all, func() {
+			runAll(t, all, func(float64) {
 				told, toCome, untold := engine.Copied{}, 0, 0
 				for _, w := range all {
 					told.Add(w.told)
 					o := w.s.offload
-					for _, list := range [][]*transferring{o.pending, o.fresh} {
-						for _, t := range list {
-							toCome += t.blocks
-						}
-					}
+					toCome += o.unsubmitted()
 					untold += o.use.Stored - o.told.Stored
 				}
 				if use := c.store.Use(); told.Stored+untold+toCome != (use.Evicted+use.Resident)*args.HostCache.ChunkBlocks {
@@ -187,15 +180,7 @@ func TestSharedBooks(t *testing.T) {
 // TestHalfOfTheStore: two workers that load at the same time get half of the store each, and are through together; one
 // after the other each gets all of it. A prompt of 10 blocks is loaded up to its last token, after a start at 0.
 func TestHalfOfTheStore(t *testing.T) {
-	args := engineargs.Default()
-	args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.VLLMOwn, 16, 100
-	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs,
-		Release: engineargs.VLLM033}
-	args.HostCache = engineargs.HostCacheArgs{
-		Blocks: 100, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 2, Shared: true,
-		SharedMsPerBlock: 2,
-	}
-	prompt := kvcache.Prompt{PerSegment: 10, Segments: []uint32{7}}
+	args := sharedArgs(engineargs.HostCacheArgs{LoadMsPerBlock: 2, SharedMsPerBlock: 2})
 	for _, c := range []struct {
 		atMs [2]float64
 		want string
@@ -205,12 +190,8 @@ func TestHalfOfTheStore(t *testing.T) {
 		{[2]float64{1000, 1010}, "[1000-1030 1010-1040]"}, // 5 blocks alone, 5 of each together, 5 alone
 	} {
 		all := sideBySide(args, 3)
-		for i, atMs := range []float64{0, c.atMs[0], c.atMs[1]} {
-			all[i].atMs = []float64{atMs}
-			all[i].asked = []engine.Request{{ID: engine.RequestID(i), Prompt: prompt, PromptTokens: 160,
-				OutputTokens: 2}}
-		}
-		runAll(t, all, func() {})
+		ask(all, 0, c.atMs[0], c.atMs[1])
+		runAll(t, all, func(float64) {})
 		var got []string
 		for _, w := range all[1:] {
 			for _, copied := range w.copies {

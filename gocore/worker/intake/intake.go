@@ -196,6 +196,14 @@ func (e *Engine) Work() engine.Work {
 	return work
 }
 
+// Abandon implements [engine.Abandoner].
+func (e *Engine) Abandon(nowMs float64) engine.Copied {
+	if inner, keeps := e.inner.(engine.Abandoner); keeps {
+		return inner.Abandon(nowMs)
+	}
+	return engine.Copied{}
+}
+
 // Groups implements [engine.GroupReporter].
 func (e *Engine) Groups() (engine.GroupUse, bool) {
 	if reporter, has := e.inner.(engine.GroupReporter); has {

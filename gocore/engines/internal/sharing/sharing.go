@@ -10,7 +10,10 @@
 // has to be known before, it may be kept ([Link.Keep]): what begins later then slows down the others only.
 package sharing
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Link is the common link. It is not safe for concurrent use.
 type Link struct {
@@ -81,6 +84,11 @@ func (l *Link) Stop(n *Lane, m *Move) {
 		n.queue = append(n.queue[:i:i], n.queue[i+1:]...)
 		return
 	}
+}
+
+// Leave takes a lane away, with everything in it: the others share what it had from now on.
+func (l *Link) Leave(n *Lane) {
+	l.lanes = slices.DeleteFunc(l.lanes, func(other *Lane) bool { return other == n })
 }
 
 // Now returns the time of the last Advance.

@@ -11,6 +11,7 @@ package storage
 
 import (
 	"math"
+	"slices"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
@@ -206,6 +207,26 @@ func (c *Client) Write(atMs float64, key *kvcache.Key, from, to int) {
 	}
 }
 
+// Leave takes the client of a worker away that is lost: what has not been written whole is not there, and its reads
+// stop. TakeUse and TakeCopies tell of it.
+func (c *Client) Leave(nowMs float64) {
+	c.Advance(nowMs)
+	s := c.store
+	for _, t := range c.writes {
+		for _, id := range t.ids {
+			s.remove(s.blocks[id])
+		}
+		c.use.Lost += len(t.ids)
+	}
+	c.writes = nil
+	for len(c.reads) > 0 {
+		c.reads[0].Stop()
+	}
+	s.link.Leave(c.read)
+	s.link.Leave(c.write)
+	s.clients = slices.DeleteFunc(s.clients, func(other *Client) bool { return other == c })
+}
+
 // room gives up the oldest block if the storage is full, and reports whether there is room for one then.
 func (s *Store) room() bool {
 	if len(s.blocks) < s.capacity {
@@ -215,8 +236,7 @@ func (s *Store) room() bool {
 		if !e.ready {
 			continue
 		}
-		e.prev.next, e.next.prev = e.next, e.prev
-		delete(s.blocks, e.id)
+		s.remove(e)
 		s.evicted++
 		if s.records {
 			s.events = append(s.events, kvcache.Event{
@@ -226,6 +246,11 @@ func (s *Store) room() bool {
 		return true
 	}
 	return false
+}
+
+func (s *Store) remove(e *entry) {
+	e.prev.next, e.next.prev = e.next, e.prev
+	delete(s.blocks, e.id)
 }
 
 func (s *Store) add(id kvcache.BlockID) {
