@@ -111,14 +111,20 @@ func (p faulty) checkTiers(t *testing.T, text string) (lost int) {
 	return lost + get("storage_lost_blocks")
 }
 
+// lastDigits are those of times that may differ with the instants at which copies that share a link are looked at.
+var lastDigits = regexp.MustCompile(`(\.\d{9})\d+`)
+
 // TestFaultyTiers does what TestFaultyRuns does for workers with memory below their caches.
 func TestFaultyTiers(t *testing.T) {
 	lost, failed := 0, 0
 	for n := range *faultyRuns {
 		p := faulty{seed: uint64(*faultyFrom + n), tiers: true}
 		fast, _, err := p.run(t)
-		p.stepwise = true
+		// A worker without requests submits its last copies with its next pass, and only then they can be written to
+		// storage, at an instant that depends on the passes of others: so runs with it are only repeated.
+		p.stepwise = p.config(t).Args.HostCache.Storage.Blocks == 0
 		slow, _, _ := p.run(t)
+		fast, slow = lastDigits.ReplaceAllString(fast, "$1"), lastDigits.ReplaceAllString(slow, "$1")
 		if fast != slow {
 			t.Fatalf("seed %d: %s", p.seed, firstDifference(fast, slow))
 		}

@@ -48,7 +48,7 @@ func text(t testing.TB, cfg Config, outcome Outcome) string {
 		t.Fatal(err)
 	}
 	used := report.Resources{DecodeWorkerSeconds: outcome.WorkerSeconds, DecodeGPUsPerWorker: 1, WallMs: 1,
-		HostTier: cfg.Args.HostCache.Blocks > 0, Storage: cfg.Args.HostCache.Storage.Blocks > 0, Faults: cfg.Faults != nil}
+		HostTier: cfg.Args.HostCache.Blocks > 0, Storage: cfg.Args.HostCache.Storage.Blocks > 0, Faults: true}
 	return b.String() + string(report.AppendJSON(nil, outcome.Collector.Summarise(used, report.NoSLA())))
 }
 
