@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -113,6 +114,7 @@ def test_the_script_runs_against_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     results = sorted(file.name for file in (out / "results").iterdir())
     assert results == sorted([*(f"{name}.json" for name in RUNS), "deployment.json"])
     alone = json.loads((out / "results" / "alone.json").read_text())
+    assert len(set(re.findall(r"--seed (\d+)", (out / "verify.sh").read_text()))) == len(RUNS)
     assert alone["mean_ttft_ms"] >= 40
     assert alone["mean_ttft_ms"] + 10 * alone["mean_tpot_ms"] >= 40 + 10 * 10  # wherever the client was late
 

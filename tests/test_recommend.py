@@ -15,6 +15,7 @@ from documents import PROJECT
 from test_aic import fake  # noqa: F401  # a fixture
 
 from dynamo import sweep
+from dynamo.replay import run_trace_replay
 from dynamo.sweep.advice import api, basis, bounds, candidates, checks, flags, longrun, search, wording
 from dynamo.sweep.advice.question import ask, parse_sla
 from dynamo.sweep.sla import parse
@@ -171,7 +172,7 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
         "How it was found:",
     ):
         assert f"\n{title}\n" in done.stdout
-    assert "vllm serve MODEL --max-num-seqs" in done.stdout
+    assert re.search(r"(vllm serve MODEL|dynamo.vllm --model MODEL) --max-num-seqs", done.stdout)
     assert re.search(r"holds up to [\d.]+ times this traffic, [\d.]+ instead of [\d.]+\s+requests/s", done.stdout)
     assert "p90_itl_ms is called p90_token_gap_ms in tables and charts" in done.stdout
     assert done.stdout.count("token_gap") == 1
@@ -373,13 +374,17 @@ def test_a_node_is_lost_as_a_whole(trace: Path) -> None:
 def test_flags() -> None:
     ranks = {"engine.engine_type": "sglang", "engine.aic_attention_dp_size": 8, "engine.aic_moe_ep_size": 8}
     assert flags.command({**ranks, "engine.sglang.chunked_prefill_size": 2048, "engine.max_num_seqs": 64}, "m") == (
-        "python -m sglang.launch_server --model-path m --enable-dp-attention --tp-size 8 --dp-size 8 --ep-size 8"
+        "python3 -m sglang.launch_server --model-path m --enable-dp-attention --tp-size 8 --dp-size 8 --ep-size 8"
         " --max-running-requests 64 --chunked-prefill-size 2048"
     )
     ranks = {"engine.engine_type": "vllm", "engine.aic_tp_size": 1, "engine.dp_size": 8, "engine.aic_moe_ep_size": 8}
     assert flags.command(ranks, "m") == (
         "vllm serve m --enable-expert-parallel --tensor-parallel-size 1 --data-parallel-size 8"
     )
+    # Dynamo's frontend finds Dynamo's workers only.
+    assert flags.command(ranks, "m", behind_dynamo=True).startswith("python3 -m dynamo.vllm --model m --enable")
+    one = {"engine.engine_type": "sglang"}
+    assert flags.command(one, "m", behind_dynamo=True).startswith("python3 -m dynamo.sglang --model-path m")
 
 
 def test_intervals_are_moved_to_the_durations_of_all_shapes() -> None:
@@ -454,7 +459,7 @@ def test_two_pools_lose_workers_and_a_node(trace: Path, tmp_path: Path) -> None:
     name = "2 prefill + 2 decode x vllm 1 GPU, 64 sequences, 2048 tokens, kv_router"
     winner = next(each for each in candidates.enumerate_all(question) if each.name == name)
     runner = search.Runner(question, tmp_path / "results.sqlite", {}, None)
-    found = checks.disturbed(runner, winner, checks.peak_ms(runner.run([winner])[name]))
+    found = checks.disturbed(runner, winner, checks.peak_ms(search.rows_of(runner.run([winner])[name])))
     assert [re.sub(r", second \d+", "", case["name"]) for case in found] == [
         "loss of a prefill worker at the peak, the worst of 2",
         "loss of a decode worker at the peak, the worst of 2",
@@ -471,7 +476,7 @@ def test_each_rank_has_a_pool_of_its_own() -> None:
     alone = {"input_tokens": 1, "output_tokens": 2, "request_count": 1, "num_workers": 1}
     for ranks, tokens in ((1, 6_400), (4, 25_600)):
         found = search._worker({"arguments": {**alone, "extra_engine_args": {**engine, "dp_size": ranks}}})
-        assert found == ("vllm-0.33", None, tokens)
+        assert found == ("vllm-0.33", None, tokens, None)
 
 
 def test_known_errors_of_pools_are_those_of_the_page() -> None:
@@ -485,8 +490,11 @@ def test_known_errors_of_pools_are_those_of_the_page() -> None:
     assert basis.POOL_ERRORS["engine"][1:] == (median, worst, sizes)
     assert basis.POOL_ERRORS["sdk"][1:] == (sdk_median, sdk_worst, sdk_sizes)
     facts = {"requests": 80, "seconds": 15, "draws": 0, "scheduler": "sglang-0.5", "router": None}
-    estimated = " ".join(basis.lines({**facts, "pool_estimate": "sdk", "pool_tokens": 6400.0}))
+    by_sdk = {**facts, "pool_estimate": "sdk", "pool_tokens": 6400.0}
+    estimated = " ".join(basis.lines({**by_sdk, "kv_dtype": None}))
     assert "KV pool: 6,400 tokens of each worker, estimated by the AIC SDK" in estimated
+    assert basis.KV_DTYPE in estimated
+    assert basis.KV_DTYPE not in " ".join(basis.lines({**by_sdk, "kv_dtype": "fp8"}))
     assert "of SGLang 0.5" in estimated
     assert "Dynamo" not in estimated
     given = " ".join(basis.lines({**facts, "router": "kv_router", "pool_estimate": None, "pool_tokens": 6400.0}))
@@ -495,7 +503,7 @@ def test_known_errors_of_pools_are_those_of_the_page() -> None:
 
 
 def case(**changed: Any) -> dict[str, Any]:
-    figures = {"gpu_hours": 0.1, "failed_requests": 3, "migrated_requests": 2}
+    figures = {"gpu_hours": 0.1, "failed_requests": 3, "migrated_requests": 2, "num_requests": 50}
     return {"name": "loss of a worker", "holds": True, "reason": "", "figures": figures, **changed}
 
 
@@ -550,6 +558,48 @@ def test_what_is_known_of_durations_is_not_called_unknown() -> None:
         assert lines[0] == "start 2 x TP 1 = 2 GPUs of vllm"
         assert ("is not known" in lines[1]) == said
         assert lines[-1] == "the loss of a worker breaks it"
+
+
+def test_traffic_of_sessions_is_as_it_arrives(tmp_path: Path) -> None:
+    """Turns wait for answers, so fewer arrive per second than by timestamps alone: in headroom, and in verify.sh."""
+    sessions = [
+        {"session_id": f"s{at}", "input_length": 500, "output_length": 40, "hash_ids": [100 * at + turn]}
+        | ({"delay": 10} if turn else {"timestamp": 300 * at})
+        for turn in range(3)
+        for at in range(20)
+    ]
+    trace = tmp_path / "sessions.jsonl"
+    trace.write_text("".join(json.dumps(each) + "\n" for each in sessions))
+    found = sweep.recommend(trace, SLA, gpus=1, engine="vllm", engine_args=ENGINE, seeds=1, directory=tmp_path / "out")
+    point = next(each for each in found.sweep.points if each["id"] == found.content["point"])
+    rows = run_trace_replay(**{**point["arguments"], "capture_per_request": True}).per_request
+    times = [each["arrival_time_ms"] for each in rows]
+    offered = 1000 * len(times) / max(times)
+    assert offered < 0.9 * point["figures"]["arrival_rps"]
+    headroom = found.content["headroom"]
+    assert headroom["nominal_rps"] == pytest.approx(offered)
+    assert headroom["breaks_at"] is None or headroom["breaks_at"] > headroom["factor"]
+    sweep.export(tmp_path / "out", point["id"], tmp_path / "files", model="m")
+    script = (tmp_path / "files" / "verify.sh").read_text()
+    rates = {name: float(rate) for name, rate in re.findall(r"bench (\w+) .*--request-rate ([\d.]+)", script)}
+    assert rates["expected"] == pytest.approx(offered, rel=1e-3)
+
+
+def test_headroom_in_words() -> None:
+    found = {
+        "factor": 1.234,
+        "rps": 2.5,
+        "nominal_rps": 2.0,
+        "limited_by": "p90_ttft_ms <= 9: got 10",
+        "breaks_at": 1.25,
+    }
+    assert wording._headroom(found) == (
+        "holds up to 1.23 times this traffic, 2.5 instead of 2 requests/s; 1.25 times this traffic breaks it: "
+        "p90_ttft_ms <= 9: got 10"
+    )
+    edge = wording._headroom({**found, "factor": 1.0, "breaks_at": 1.01})
+    assert edge.startswith("holds at this traffic, 2 requests/s, and hardly beyond; 1.01 times this traffic breaks it")
+    assert wording._headroom({**found, "breaks_at": None}).endswith("; more traffic was not tried")
 
 
 def test_files_do_what_was_examined(trace: Path, tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ class Figure(NamedTuple):
 Report = Mapping[str, Any]
 
 
+def offered_rps(arrivals_ms: Sequence[float]) -> float:
+    """How many requests arrive per second between the first and the last arrival; 0 if all arrive at once."""
+    span = max(arrivals_ms) - min(arrivals_ms)
+    return 1000 * len(arrivals_ms) / span if span else 0.0
+
+
 class Context(NamedTuple):
     """What figures need beside the report of a run."""
 

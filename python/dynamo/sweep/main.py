@@ -139,7 +139,7 @@ def _recommend(options: argparse.Namespace) -> int:
             console.print_text(f"Saved report to: {options.output}, see report.html")
             if found.content["point"] is not None:
                 model = "" if options.model is not None else " --model MODEL"
-                start = f"{options.output} {found.content['point']} -o FOLDER{model}"
+                start = f"{options.output} {found.content['point']} -o NEW{model}"
                 console.print_text(f"Files that start it: python -m dynamo.sweep export {start}")
     if found.content["winner"] is None:
         return console.fail(f"no deployment of at most {options.gpus} GPUs keeps the service level", _INFEASIBLE)

@@ -316,16 +316,18 @@ def _examine(
         content |= {name: figures[name] for name in content if name.startswith("cost_per_million")}
         content["cost_per_hour"] = winner.gpus * question.price
     if point["status"] == OK:
-        content["headroom"] = checks.headroom(runner, winner)
-        content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(point))
+        rows = search.rows_of(point)
+        content["headroom"] = checks.headroom(runner, winner, rows)
+        content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(rows))
         content["sensitivity"] = checks.sensitivity(runner, valid, winner.name)
     content["next_best"] = _next_best(question, by_name, found, ranked)
 
 
 def _flags(winner: Candidate, question: Question) -> list[str]:
     shared = question.run["extra_engine_args"]
-    lines = [f"{_each(winner)}: {flags.command(winner.engine, question.model, shared)}"]
-    if sum(winner.pools) > 1:
+    several = sum(winner.pools) > 1
+    lines = [f"{_each(winner)}: {flags.command(winner.engine, question.model, shared, behind_dynamo=several)}"]
+    if several:
         router = flags.router(winner.rest["router_mode"], **winner.migrations)
         lines.append(f"in front of them: {router}")
     return lines
@@ -338,7 +340,7 @@ def _each(winner: Candidate) -> str:
     return f"each of {winner.pools[0]} prefill and {winner.pools[1]} decode workers"
 
 
-def _is_told(verdict: Mapping[str, Any]) -> bool:
+def _is_shown(verdict: Mapping[str, Any]) -> bool:
     """Whether a bound is one that was asked for: that nothing is rejected goes without saying."""
     return verdict["figure"] != "rejected_requests" or not verdict["met"]
 
@@ -349,7 +351,7 @@ def _targets(point: Mapping[str, Any], sampled: Mapping[str, Any], grid: Mapping
     Draws have the durations of ``grid``, a run of the trace, and are moved by what those of all shapes change in it.
     """
     values, on_grid = ({str(bound_of(verdict)): verdict for verdict in each["sla"]} for each in (point, grid))
-    drawn = {str(bound_of(verdict)): verdict for verdict in sampled["sla"] if _is_told(verdict)}
+    drawn = {str(bound_of(verdict)): verdict for verdict in sampled["sla"] if _is_shown(verdict)}
     return [
         _target(verdict, values[bound], sampled, _ratio(values[bound]["value"], on_grid.get(bound, {}).get("value")))
         for bound, verdict in drawn.items()

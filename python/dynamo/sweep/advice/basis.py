@@ -8,6 +8,11 @@ from typing import Any
 POOL_ERRORS = {"sdk": ("the AIC SDK", 7.9, 20.4, 32), "engine": ("the engine's own division", 0.9, 4.1, 42)}
 """Who estimates a KV pool: how far off in percent, in the median and at the 90th percentile, of how many published
 sizes (docs/kv_pools.md)."""
+KV_DTYPE = (
+    "The data type of the KV cache is what the AIC SDK takes for this checkpoint, mostly FP8 where weights are FP8 or "
+    "FP4. Engines keep such KV in BF16 unless --kv-cache-dtype says otherwise, which halves the pool: "
+    "aic_kv_cache_dtype says it to both"
+)
 _NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
 
 
@@ -18,7 +23,10 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         "Not simulated: HTTP, tokenizer and client, which make a measured TTFT longer. What engines do when a worker "
         "is lost is from documentation and live frontends, not from failures of GPUs"
     )
-    said.append("verify.sh among the exported files measures six runs on the GPUs, and says whether all this holds")
+    said.append(
+        "verify.sh among the exported files measures six runs on the GPUs, and says whether their latencies are as "
+        "predicted. They have the mean lengths of this traffic, not its prompts, and no worker is lost"
+    )
     return said
 
 
@@ -36,10 +44,11 @@ def _pool(found: Mapping[str, Any]) -> str:
     if found["pool_estimate"] is None:
         return f"KV pool: {tokens}, as given and no estimate"
     who, median, worst, sizes = POOL_ERRORS[found["pool_estimate"]]
-    return (
+    text = (
         f"KV pool: {tokens}, estimated by {who}: of {sizes} published sizes it is {median:g} % off in the median, and "
         f"more than {worst:g} % with a tenth of them. The engine's log says the real one"
     )
+    return text if found["kv_dtype"] else f"{text}. {KV_DTYPE}"
 
 
 def _traffic(found: Mapping[str, Any]) -> str:

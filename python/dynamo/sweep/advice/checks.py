@@ -14,6 +14,7 @@ from dynamo.sweep.advice import search
 from dynamo.sweep.advice.candidates import Candidate
 from dynamo.sweep.advice.question import Question
 from dynamo.sweep.advice.search import Point, Runner
+from dynamo.sweep.figures import offered_rps
 from dynamo.sweep.store import INFEASIBLE, OK
 
 DURATIONS = (0.85, 1.15)
@@ -26,6 +27,7 @@ STARTUP_S = 120
 """How long a worker takes to come back, and one that is added to start, unless engine_args says it."""
 DETECTION_MS = 10_000
 _TRAFFIC = "traffic.jsonl"
+Rows = Sequence[Mapping[str, Any]]
 MOST_LOST = 4
 """How many workers of a pool are lost, each in a run of its own, of which the worst is shown."""
 WAITING = 1
@@ -73,11 +75,16 @@ def basis(runner: Runner, winner: Candidate, point: Point, draws: int) -> dict[s
         **{"migration_limit": 0, **winner.migrations},
         "pool_tokens": worker.pool_tokens,
         "pool_estimate": worker.pool_estimate,
+        "kv_dtype": worker.kv_dtype,
     }
 
 
-def headroom(runner: Runner, winner: Candidate) -> dict[str, Any]:
-    """The factor of traffic up to which the winner keeps the SLA, and what breaks first."""
+def headroom(runner: Runner, winner: Candidate, rows: Rows) -> dict[str, Any]:
+    """The factor of traffic up to which the winner keeps the SLA, and what breaks first.
+
+    Args:
+        rows: Of the winner's requests with this traffic.
+    """
     base = runner.run([winner])[winner.name]
     nominal = base["figures"].get("arrival_rps")
     if not nominal:
@@ -89,13 +96,24 @@ def headroom(runner: Runner, winner: Candidate) -> dict[str, Any]:
         return {"unknown": str(error)}
     if point["status"] != OK:
         return {"unknown": point["reason"]}
-    rate = point["figures"]["arrival_rps"]
-    return {"factor": rate / nominal, "rps": rate, "nominal_rps": nominal, "limited_by": point["limited_by"]}
+    limit, _, missed = point["limited_by"].removesuffix(" requests/s").rpartition(" at ")
+    return {
+        "factor": point["figures"]["arrival_rps"] / nominal,
+        # As they arrive: turns that wait for answers come later than the trace alone says.
+        "rps": _offered_rps(search.rows_of(point)),
+        "nominal_rps": _offered_rps(rows),
+        "limited_by": limit,
+        "breaks_at": float(missed) / nominal if limit else None,
+    }
 
 
-def peak_ms(point: Point) -> float:
+def _offered_rps(rows: Rows) -> float:
+    return offered_rps([row["arrival_time_ms"] for row in rows])
+
+
+def peak_ms(rows: Rows) -> float:
     """When the window with the most arrivals begins."""
-    times = sorted(row["arrival_time_ms"] for row in search.rows_of(point))
+    times = sorted(row["arrival_time_ms"] for row in rows)
     best, most, low = 0.0, 0, 0
     for high, time in enumerate(times):
         while time - times[low] > PEAK_S * 1000:

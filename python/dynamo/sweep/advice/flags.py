@@ -32,8 +32,18 @@ def router(mode: str, migration_limit: int = 0) -> str:
     return f"{command} --migration-limit {migration_limit}" if migration_limit else command
 
 
-def command(engine: Mapping[str, Any], model: str | None, shared: Mapping[str, Any] | None = None) -> str:
-    """The command that starts one worker, by the keys ``engine.FIELD`` of a candidate and what all have in common."""
+def command(
+    engine: Mapping[str, Any],
+    model: str | None,
+    shared: Mapping[str, Any] | None = None,
+    *,
+    behind_dynamo: bool = False,
+) -> str:
+    """The command that starts one worker, by the keys ``engine.FIELD`` of a candidate and what all have in common.
+
+    Args:
+        behind_dynamo: Dynamo's frontend routes to the worker. It finds Dynamo's workers, not the engine's own server.
+    """
     of_all = {name: value for name, value in (shared or {}).items() if name in ("block_size", "num_gpu_blocks")}
     given = {**of_all, **{name.removeprefix("engine."): value for name, value in engine.items()}}
     program = given["engine_type"]
@@ -42,13 +52,15 @@ def command(engine: Mapping[str, Any], model: str | None, shared: Mapping[str, A
         further = [*pool("engine.num_gpu_blocks", {"block_size": 1, **given}, program), *further]
     name = model or "MODEL"
     if program == "sglang":
-        words, flags = ["python", "-m", "sglang.launch_server", "--model-path", name], _SGLANG
+        module = "dynamo.sglang" if behind_dynamo else "sglang.launch_server"
+        words, flags = ["python3", "-m", module, "--model-path", name], _SGLANG
         if given.get("aic_attention_dp_size", 1) > 1:
             # There, tp counts all GPUs of the engine, and ranks of attention are made of them.
             given["aic_tp_size"] = given["aic_attention_dp_size"]
             words.append("--enable-dp-attention")
     else:
-        words, flags = ["vllm", "serve", name], _VLLM
+        words = ["python3", "-m", "dynamo.vllm", "--model", name] if behind_dynamo else ["vllm", "serve", name]
+        flags = _VLLM
         if given.get("aic_moe_ep_size", 1) > 1:
             words.append("--enable-expert-parallel")
     for field, flag in flags.items():

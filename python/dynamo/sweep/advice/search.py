@@ -458,6 +458,8 @@ class Worker(NamedTuple):
     """Who estimates the KV pool, None if it was given."""
     pool_tokens: float | None
     """None if they are not known."""
+    kv_dtype: str | None
+    """The data type of the KV cache; None if nobody said it."""
 
 
 def worker_of(runner: Runner, candidate: Candidate) -> Worker:
@@ -476,7 +478,8 @@ def _worker(point: Point) -> Worker:
     estimate = made.get("estimated_gpu_blocks", {}).get("extra_engine_args")
     blocks, size = engine.get("num_gpu_blocks") or estimate, engine.get("block_size")
     tokens = float(blocks * size * engine.get("dp_size", 1)) if blocks and size else None  # of each rank
-    return Worker(report["scheduler"], engine.get("kv_pool_estimate", "sdk") if estimate else None, tokens)
+    who = engine.get("kv_pool_estimate", "sdk") if estimate else None
+    return Worker(report["scheduler"], who, tokens, engine.get("aic_kv_cache_dtype"))
 
 
 def _reference(runner: Runner, candidates: Sequence[Candidate], found: Found) -> Point | None:

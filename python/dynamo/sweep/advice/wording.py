@@ -114,7 +114,7 @@ def _short(content: Content) -> list[str]:
     lines.append("; ".join(["the service level holds on this trace", *doubts]))
     headroom = content["headroom"]
     if headroom is not None and "unknown" not in headroom:
-        lines.append(f"more traffic breaks it beyond {headroom['factor']:.2f} times this: {headroom['limited_by']}")
+        lines.append(_breaks_at(headroom))
     broken = [case["name"].partition(",")[0] for case in content["cases"] if not case.get("holds", True)]
     if broken:
         lines.append(f"the {' and the '.join(broken)} break{'s' if len(broken) == 1 else ''} it")
@@ -135,7 +135,8 @@ def _files(content: Content) -> list[str]:
     if content["point"] is None:
         return []
     return [
-        f"as files, with every flag that was simulated: python -m dynamo.sweep export FOLDER {content['point']} -o NEW"
+        "as files that start it, with GPUs, ports and every other flag that was simulated: "
+        f"python -m dynamo.sweep export FOLDER {content['point']} -o NEW, where FOLDER has this answer"
     ]
 
 
@@ -188,10 +189,18 @@ def _sure(content: Content) -> list[str]:
 def _headroom(found: Mapping[str, Any]) -> str:
     if "unknown" in found:
         return f"not known: {found['unknown']}"
-    traffic = (
-        f"{found['factor']:.2f} times this traffic, {found['rps']:.4g} instead of {found['nominal_rps']:.4g} requests/s"
-    )
-    return f"holds up to {traffic}; then {found['limited_by']}"
+    factor, rate, nominal = found["factor"], found["rps"], found["nominal_rps"]
+    if factor < 1.005:
+        return f"holds at this traffic, {nominal:.4g} requests/s, and hardly beyond; {_breaks_at(found)}"
+    more = f"{factor:.2f} times this traffic, {rate:.4g} instead of {nominal:.4g} requests/s"
+    return f"holds up to {more}; {_breaks_at(found)}"
+
+
+def _breaks_at(found: Mapping[str, Any]) -> str:
+    """The least traffic that was found to break the service level."""
+    if found["breaks_at"] is None:
+        return "more traffic was not tried"
+    return f"{found['breaks_at']:.2f} times this traffic breaks it: {found['limited_by']}"
 
 
 def _loss(case: Mapping[str, Any], content: Content) -> str:
@@ -201,7 +210,8 @@ def _loss(case: Mapping[str, Any], content: Content) -> str:
     if "failed_requests" in case["figures"]:
         failed, migrated = case["figures"]["failed_requests"], case["figures"]["migrated_requests"]
         limit = content["basis"]["migration_limit"]
-        parts.append(f"failed requests: {failed:g} (percentiles leave them out)")
+        count = case["figures"]["num_requests"]
+        parts.append(f"failed requests: {failed:g} of {count:g} (percentiles leave them out)")
         parts.append(f"migrated ones: {migrated:g} (--migration-limit {limit})" if limit else "none migrates")
     return ", ".join(parts)
 

@@ -180,14 +180,14 @@ def host(name: str, given: Mapping[str, Any], engine: str) -> list[str]:
     policy = given.get("host_cache.write_policy") or "write_through"
     flag = ENGINE["host_cache.write_policy"].sglang
     assert flag is not None
-    return ["--enable-hierarchical-cache", *Numbers.gb.write(size / gpus(given)), *flag.write(policy)]
+    return ["--enable-hierarchical-cache", *Numbers.gb.write(max(1, round(size / gpus(given)))), *flag.write(policy)]
 
 
 class Numbers:
     """Sizes of host memory."""
 
     gib = flags.Number("--kv-offloading-size", float)
-    gb = flags.Number("--hicache-size", float)
+    gb = flags.Number("--hicache-size")  # of a rank; SGLang takes whole numbers
 
 
 def _once(name: str, words: Sequence[str]) -> None:

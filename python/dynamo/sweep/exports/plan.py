@@ -10,9 +10,12 @@ from typing import Any
 
 from dynamo._core import values
 from dynamo.replay import planned
+from dynamo.replay.requests import Requests
 from dynamo.sweep import points, simulate
+from dynamo.sweep.advice import basis
 from dynamo.sweep.exports import engine, scaling
 from dynamo.sweep.exports.table import MODES, REFUSED, ROUTER, RUN
+from dynamo.sweep.figures import offered_rps
 
 _POOLS = {
     "worker": ("extra_engine_args", "num_workers"),
@@ -92,6 +95,8 @@ class Plan:
     intervals: Mapping[str, Sequence[float]]
     sla: Sequence[Mapping[str, Any]]
     measured_error: Mapping[str, Any] | None
+    offered_rps: float
+    """Requests per second as they arrive, turns that wait for answers when these have come."""
     version: str = ""
     gpu: str | None = None
     warnings: Sequence[str] = field(default_factory=list)
@@ -114,7 +119,7 @@ def of(
     given = point["arguments"]
     if given is None or not point["figures"]:
         raise ValueError(f"POINT: got {point['id']}, which has no result: {point['status']} {point['reason']}".rstrip())
-    result = planned.run(simulate.without_page(points.plain(given)), None, None)
+    result = planned.run({**simulate.without_page(points.plain(given)), "rows": True}, None, None)
     report = result.report
     arguments = report["provenance"]["arguments"]
     _check(arguments)
@@ -144,6 +149,7 @@ def of(
         intervals=point["intervals"],
         sla=point["sla"],
         measured_error=point["measured_error"],
+        offered_rps=offered_rps(Requests(result)["arrival_time_ms"].tolist()),
         version=str(first.get("aic_backend_version") or ""),
         gpu=_GPU_PRODUCTS.get(str(first["aic_system"])) if first.get("aic_backend") else None,
         warnings=_doubts(point, pools, mode == "kv_router"),
@@ -166,6 +172,8 @@ def _doubts(point: Mapping[str, Any], pools: Sequence[Pool], routed: bool) -> li
             "The point was simulated with a router that chooses workers only. Dynamo's frontend chooses their "
             "data-parallel ranks, too: `dp_routing: router` predicts that."
         )
+    if any(pool.arguments.get("aic_backend") and not pool.arguments.get("aic_kv_cache_dtype") for pool in pools):
+        found.append(f"{basis.KV_DTYPE}. The files leave it to the engine.")
     if point["status"] != "ok":
         found.append(f"The point does not keep the service level: {point['reason']}.")
     return found

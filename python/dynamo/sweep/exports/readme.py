@@ -16,7 +16,7 @@ from dynamo.sweep.sla import bound_of
 
 _FILES = {
     "engine.sh": "one worker by the engine's own server, without a router: `sh engine.sh`",
-    "start.sh": "the whole deployment on this host: `sh start.sh`",
+    "start.sh": "the whole deployment on this host, until one of its processes ends: `sh start.sh`",
     "dynamo-1.3.yaml": "for clusters with the operator of Dynamo 1.3: `kubectl apply -f dynamo-1.3.yaml`",
     "dynamo-1.6.yaml": "for clusters with the operator of Dynamo 1.6: `kubectl apply -f dynamo-1.6.yaml`",
     "kubernetes.yaml": "for clusters without it: `kubectl apply -f kubernetes.yaml`",

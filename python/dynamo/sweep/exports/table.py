@@ -177,7 +177,7 @@ ENGINE: Mapping[str, Row] = {
     "host_cache_gb": _flag(
         Number("--kv-offloading-size", float),
         Number("--hicache-size", float),
-        "vLLM's in GiB of the worker with `--kv-offloading-backend native`, SGLang's in GB of a rank with "
+        "vLLM's in GiB of the worker with `--kv-offloading-backend native`, SGLang's in whole GB of a rank with "
         "`--enable-hierarchical-cache`",
     ),
     "host_offload_d2h_bandwidth_gbps": _assumed("the link to the host's memory"),

@@ -99,10 +99,8 @@ def _traffic(report: Mapping[str, Any]) -> Traffic:
 def _loads(plan: Plan) -> list[Load]:
     """The six runs, from a request alone to full batches."""
     closed = plan.arguments.get("replay_concurrency")
-    rate = float(plan.figures.get("arrival_rps") or plan.report["request_throughput_rps"])
-    if closed:
-        rate = float(plan.report["request_throughput_rps"])
-    rate = max(rate, 1e-3)
+    completed = float(plan.report["request_throughput_rps"])
+    rate = max(completed if closed else plan.offered_rps or completed, 1e-3)
     busy = _clients(closed or rate * plan.report["mean_e2e_latency_ms"] / 1000)
     full = _clients(
         sum(p.workers * int(p.arguments.get("max_num_seqs") or 256) for p in plan.pools if p.role != "prefill")
@@ -233,7 +231,7 @@ bench() {{
     [ -s "$RESULTS/$name.json" ] || vllm bench serve --backend openai --base-url "$URL" --endpoint /v1/completions \\
         --model {model} --dataset-name random --random-range-ratio 0 --ignore-eos \\
         {traffic} \\
-        --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,99 --seed 1 \\
+        --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,99 \\
         --save-result --save-detailed --result-dir "$RESULTS" --result-filename "$name.json" "$@"
 }}
 
@@ -257,7 +255,11 @@ def _script(plan: Plan, traffic: Traffic) -> str:
         model=shlex.quote(plan.model),
         traffic=shlex.join(traffic.flags),
         prefix=_prefix(traffic),
-        runs="\n".join(f"bench {load.name} {shlex.join(_flags(load))}  # {load.shows}" for load in _loads(plan)),
+        # Each with prompts of its own, or a run would find those of the one before in caches.
+        runs="\n".join(
+            f"bench {load.name} --seed {at} {shlex.join(_flags(load))}  # {load.shows}"
+            for at, load in enumerate(_loads(plan), 1)
+        ),
         deployment='cp "$here/deployment.json" "$RESULTS/"\n' if alone else "",
         predictions=PREDICTIONS,
     )
