@@ -328,7 +328,7 @@ func (o *offload) admit(b *batch, budget int) {
 			i++
 			continue
 		}
-		s.noteStates(r)
+		o.receive(r)
 		tokens := s.chunk(r, r.computed, min(b.bounded(r.tokens()-r.computed), budget))
 		if tokens == 0 || !o.hasRoomFor(r, tokens) {
 			return
@@ -402,6 +402,14 @@ func (o *offload) admit(b *batch, budget int) {
 		o.use.Missed += o.left
 		budget -= o.start(b, r, tokens)
 	}
+}
+
+// receive registers what a request has loaded, when a pass has a seat and tokens for it. By then, running requests have
+// registered what they fill in the same pass: of two equal blocks, theirs is found.
+func (o *offload) receive(r *sequence) {
+	o.s.register(r, r.computed)
+	r.computed = min(r.computed, r.tokens()-1)
+	o.s.noteStates(r)
 }
 
 // start makes a request run and computes its next tokens.
@@ -708,8 +716,6 @@ func (o *offload) finish(t *transferring) {
 	}
 	r.hosted.loaded = true
 	o.s.parts.Load(engine.HostLoad{ID: r.id, FromMs: t.beganMs, UntilMs: t.endMs})
-	o.s.register(r, r.computed)
-	r.computed = min(r.computed, r.tokens()-1)
 }
 
 // preempted makes the pass that is composed wait for the stores of a request that it preempts.
@@ -744,7 +750,8 @@ func (o *offload) forget(r *sequence) {
 	o.leaving = append(o.leaving, r.hosted)
 }
 
-// cancel forgets a request that is loading or loaded, if that is one.
+// cancel forgets a request that is loading or loaded, if that is one. What it has loaded is not found by others, unless
+// a pass has looked at the request since.
 func (o *offload) cancel(id engine.RequestID) {
 	i := slices.IndexFunc(o.holding, func(r *sequence) bool { return r.id == id })
 	if i < 0 {
@@ -753,6 +760,7 @@ func (o *offload) cancel(id engine.RequestID) {
 	r := o.holding[i]
 	o.holding = slices.Delete(o.holding, i, i+1)
 	o.forget(r)
+	r.computed = r.listed() * o.s.blockSize
 	if r.hosted.loaded {
 		o.s.release(r)
 	} else {

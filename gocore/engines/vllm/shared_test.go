@@ -203,3 +203,21 @@ func TestHalfOfTheStore(t *testing.T) {
 		}
 	}
 }
+
+// TestCancelledLoad cancels a request whose ten blocks are loading: the next one with the same prompt does not find
+// them in the pool, and loads all of them again.
+func TestCancelledLoad(t *testing.T) {
+	both := sideBySide(sharedArgs(engineargs.HostCacheArgs{LoadMsPerBlock: 20}), 2)
+	ask(both, 0, 1000)
+	again := both[1].asked[0]
+	again.ID++
+	both[1].asked, both[1].atMs = append(both[1].asked, again), append(both[1].atMs, 1500)
+	runAll(t, both, func(nowMs float64) {
+		if nowMs == 1000 {
+			both[1].s.Cancel(1)
+		}
+	})
+	if _, admitted := both[1].found[1]; admitted || both[1].found[2] != 159 || both[1].told.Loaded != 20 {
+		t.Errorf("admitted with %v tokens, %d blocks loaded, want 20", both[1].found, both[1].told.Loaded)
+	}
+}
