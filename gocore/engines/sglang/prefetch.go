@@ -33,7 +33,7 @@ func (s *Scheduler) addStorage(commons *engine.Commons) {
 	if commons == nil {
 		commons = &engine.Commons{}
 	}
-	s.prefetches = &prefetches{client: storage.Of(commons, rules), rules: rules}
+	s.prefetches = &prefetches{client: storage.ClientOf(commons, rules), rules: rules}
 	s.pool.PassOn(func(atMs float64, key *kvcache.Key, from, to int) { s.prefetches.client.Write(atMs, key, from, to) })
 }
 

@@ -30,7 +30,7 @@ type fetch struct {
 // addStorage puts storage behind the host, which other workers read, too, and write.
 func (o *offload) addStorage(commons *engine.Commons) {
 	rules := o.s.args.HostCache.Storage
-	o.prefetches = &prefetches{client: storage.Of(commons, rules), rules: rules}
+	o.prefetches = &prefetches{client: storage.ClientOf(commons, rules), rules: rules}
 }
 
 // come notes that a request has joined the waiting queue.

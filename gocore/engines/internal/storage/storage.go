@@ -70,11 +70,12 @@ type Read struct {
 	move   *sharing.Move
 	client *Client
 	blocks int
-	over   bool // counted
+	over   bool // it has ended or was given up, and is counted
 }
 
-// Of returns a client for another worker of those that have something in common. The first one makes the storage.
-func Of(commons *engine.Commons, a engineargs.StorageArgs) *Client {
+// ClientOf returns the client of another worker to the storage that its pool has in common. The first call makes the
+// storage.
+func ClientOf(commons *engine.Commons, a engineargs.StorageArgs) *Client {
 	if commons.Storage == nil {
 		commons.Storage = New(a.Blocks, a.SharedMsPerBlock)
 	}
@@ -179,8 +180,8 @@ func (c *Client) Read(atMs float64, key *kvcache.Key, from, to int) *Read {
 }
 
 // Write begins to write those of blocks from..to-1 of a key that are neither there nor on their way, at an instant or
-// when the writes before it have ended. For what has no room the storage gives up the oldest blocks; what has none
-// then is not written.
+// when the writes before it have ended. For what has no room the storage gives up the oldest blocks. If all that
+// are left are still being written, the rest is dropped.
 func (c *Client) Write(atMs float64, key *kvcache.Key, from, to int) {
 	s := c.store
 	to = min(to, key.Shareable) // the blocks behind are private to the request
@@ -292,8 +293,8 @@ func (r *Read) Stop() {
 	c.finishReads()
 }
 
-// TakeUse returns what the worker has moved since the last call, and what has left the storage since the last call of
-// any.
+// TakeUse returns what the worker has moved since its last call. What the storage has evicted goes to the worker that
+// asks first.
 func (c *Client) TakeUse() engine.Stored {
 	use := c.use
 	use.Evicted = c.store.evicted

@@ -23,7 +23,7 @@ func keyOf(first uint32, blocks int) *kvcache.Key {
 func TestWriteAndRead(t *testing.T) {
 	commons := &engine.Commons{}
 	args := engineargs.StorageArgs{Blocks: 10, ReadMsPerBlock: 3, WriteMsPerBlock: 2, LatencyMs: 1}
-	writer, reader := Of(commons, args), Of(commons, args)
+	writer, reader := ClientOf(commons, args), ClientOf(commons, args)
 	writer.Record()
 	key := keyOf(100, 4)
 	writer.Write(0, key, 0, 4)
@@ -65,7 +65,7 @@ func TestWriteAndRead(t *testing.T) {
 func TestBandwidth(t *testing.T) {
 	commons := &engine.Commons{}
 	args := engineargs.StorageArgs{Blocks: 10, ReadMsPerBlock: 1, SharedMsPerBlock: 1}
-	a, b := Of(commons, args), Of(commons, args)
+	a, b := ClientOf(commons, args), ClientOf(commons, args)
 	key := keyOf(1, 4)
 	a.Write(0, key, 0, 4)
 	a.Advance(10)
@@ -78,7 +78,7 @@ func TestBandwidth(t *testing.T) {
 
 // TestOldestLeaves: a read makes a block young, what is being written stays, and what has no room is not written.
 func TestOldestLeaves(t *testing.T) {
-	c := Of(&engine.Commons{}, engineargs.StorageArgs{Blocks: 3, WriteMsPerBlock: 1})
+	c := ClientOf(&engine.Commons{}, engineargs.StorageArgs{Blocks: 3, WriteMsPerBlock: 1})
 	one, other := keyOf(1, 3), keyOf(50, 5)
 	c.Write(0, one, 0, 3)
 	c.Write(0, other, 0, 1)
@@ -107,7 +107,7 @@ func TestBooks(t *testing.T) {
 			Blocks: 1 + rng.IntN(30), ReadMsPerBlock: float64(rng.IntN(3)), WriteMsPerBlock: float64(rng.IntN(3)),
 			LatencyMs: float64(rng.IntN(2)), SharedMsPerBlock: float64(rng.IntN(2)),
 		}
-		clients := []*Client{Of(commons, args), Of(commons, args), Of(commons, args)}
+		clients := []*Client{ClientOf(commons, args), ClientOf(commons, args), ClientOf(commons, args)}
 		var sum engine.Stored
 		var reads []*Read
 		asked, atMs := 0, 0.0
