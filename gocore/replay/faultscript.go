@@ -259,7 +259,7 @@ func (f *faultRun) crash(s *faultyPool, i int, ft *faults.Fault, event int, last
 	hit := len(f.broken)
 	f.breakOff(s, i, fmt.Sprintf("its worker was lost by a %s", ft.Kind))
 	f.Journal.Gone(s.Role, i, s.Worker(i).Pass, f.fleet.NowMs())
-	f.learnOfStores(s, i, s.Worker(i).Pass)
+	s.reportStores(i, s.Worker(i).Pass)
 	f.collector.Copied(s.Discard(i))
 	c.dead, c.listedMs = true, f.fleet.NowMs()+f.cfg.AvoidMs
 	if len(f.broken) > hit {

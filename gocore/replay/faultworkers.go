@@ -176,7 +176,7 @@ func (f *faultRun) passEnds(pool, i int, pass *engine.Pass) error {
 	s := f.pools[pool]
 	f.Journal.Ended(s.Role, i, s.Worker(i).Engine, pass, f.fleet.NowMs())
 	if c := s.cond(i); c.cut > 0 {
-		f.learnOfStores(s, i, pass)
+		s.reportStores(i, pass)
 		c.unseen = append(c.unseen, clonePass(pass))
 		return nil
 	}
@@ -304,26 +304,28 @@ func (f *faultRun) seen(id engine.RequestID, generated map[engine.RequestID]int,
 	return tokens
 }
 
-// learnOfStores tells the router what has changed with a pass, whose end it will not hear of in time, in what workers
-// share: of that it learns whatever becomes of the worker.
-func (f *faultRun) learnOfStores(s *faultyPool, i int, pass *engine.Pass) {
-	if pass == nil || pass.KVEventsAtMs <= pass.StartMs {
-		return // it knows
+// reportStores reports to the router what a pass changes in the stores that workers share, before the pass ends: these
+// changes last even if the worker is lost.
+func (s *faultyPool) reportStores(i int, pass *engine.Pass) {
+	if pass != nil && pass.KVEventsAtMs > pass.StartMs { // otherwise they were reported when the pass began
+		pass.KVEvents = s.reportShared(i, pass.KVEvents)
 	}
-	var stores []kvcache.Event
-	if stores, pass.KVEvents = kvcache.Apart(pass.KVEvents); len(stores) > 0 {
+}
+
+// reportShared reports changes of stores that workers share to the router, and returns the other changes.
+func (s *faultyPool) reportShared(i int, events []kvcache.Event) (own []kvcache.Event) {
+	stores, own := kvcache.Apart(events)
+	if len(stores) > 0 {
 		s.Learn(i, stores)
 	}
+	return own
 }
 
 // news tells the router of changes of a cache, now or later or never, but of what workers share at once.
 func (f *faultRun) news(pool, i int, events []kvcache.Event) {
 	s := f.pools[pool]
 	c := s.cond(i)
-	stores, events := kvcache.Apart(events)
-	if len(stores) > 0 {
-		s.Learn(i, stores)
-	}
+	events = s.reportShared(i, events)
 	switch {
 	case len(events) == 0 || c.dead || c.muted > 0:
 		return

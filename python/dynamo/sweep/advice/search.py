@@ -459,7 +459,7 @@ class Worker(NamedTuple):
     pool_tokens: float | None
     """None if they are not known."""
     kv_dtype: str | None
-    """The data type of the KV cache; None if nobody said it."""
+    """The data type of the KV cache; None if the arguments leave it open."""
 
 
 def worker_of(runner: Runner, candidate: Candidate) -> Worker:
