@@ -191,6 +191,7 @@ func (p *LRUPool) Register(held []Slot, ids []kvcache.BlockID) []Slot {
 		panic("paged: a block was registered that no request holds")
 	}
 	first := len(held)
+	p.registered.expectAfter(held)
 	var isNew []bool
 	for _, id := range ids {
 		slot, known := p.register(id)

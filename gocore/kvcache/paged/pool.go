@@ -144,6 +144,7 @@ func (p *Pool) UsePartial(held []Slot) ([]Slot, bool) {
 // partial's slot becomes free and the cached block is held instead.
 func (p *Pool) Promote(held []Slot, id kvcache.BlockID) {
 	last := len(held) - 1
+	p.full.expectAfter(held[:last])
 	if known := p.acquire(id); known != noSlot {
 		p.drop(PartialSlot)
 		held[last] = known
