@@ -25,6 +25,45 @@ var (
 // defaultLoadBack is SGLang's threshold for loading tokens back.
 const defaultLoadBack = 10
 
+// hostCacheTable holds the members of "host_cache".
+var hostCacheTable = slices.Concat([]field{
+	row("num_blocks", between(1, maxBlocks), nil,
+		"KV blocks of the host, unless an argument beside host_cache says how large it is."),
+	row("write_policy", word(writePolicyNames...), nil,
+		"When SGLang copies blocks to the host: ``\"write_through\"``, once they are in the cache; "+
+			"``\"write_through_selective\"``, once a second "+
+			"request has them; or ``\"write_back\"``, when they are evicted.").implied(writePolicyNames[0]),
+	row("load_back_threshold", atLeast(0), nil,
+		"The fewest tokens that SGLang loads back; fewer are computed again.").implied(defaultLoadBack),
+	row("eviction_policy", word(hostEvictionNames...), nil,
+		"Which chunk leaves the host of vLLM: ``\"lru\"``, the one used least recently, or ``\"arc\"``, by adaptive "+
+			"replacement.").
+		implied(hostEvictionNames[0]).byKeyword(),
+	row("blocks_per_chunk", between(1, 1<<16), nil,
+		"Blocks that vLLM stores, looks up and evicts as one.").implied(1).byKeyword(),
+	row("store_threshold", between(0, 1<<30), nil,
+		"vLLM stores a chunk when it is computed for this time; 0 and 1 are the first.").implied(0).byKeyword(),
+	row("offload_prompt_only", strictjson.Bool{}, nil,
+		"Whether vLLM stores prompts only, not generated tokens.").implied(true).byKeyword(),
+	row("shared", strictjson.Bool{}, nil,
+		"Whether all workers share the memory, as a store beside them: num_blocks are those of all then. "+
+			"With vLLM's rules.").implied(false).byKeyword(),
+	row("shared_workers", between(1, 1<<20), nil,
+		"With shared, how many workers follow each other that are on one node and share its memory: num_blocks are "+
+			"those of a node then. "+
+			"Without it, all workers do.").byKeyword(),
+	row("shared_ms_per_block", copyMs, nil,
+		"Milliseconds that a shared store takes for one block, stored or loaded, one at a time for all workers.").
+		implied(0).byKeyword(),
+}, storageTable, []field{
+	row("load_ms_per_block", copyMs, nil, "Milliseconds to load one block.").implied(0),
+	row("store_ms_per_block", copyMs, nil, "Milliseconds to store one block.").implied(0),
+	row("latency_ms", copyMs, nil, "Milliseconds of each copy, besides those of its blocks.").implied(0),
+})
+
+// copyMs bounds the durations of copies.
+var copyMs = strictjson.Number{Max: 1e6}
+
 // HostCacheArgs describe the memory of the host below the pool.
 type HostCacheArgs struct {
 	Blocks      int // 0 for none

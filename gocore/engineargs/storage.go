@@ -22,6 +22,38 @@ const (
 // defaultPrefetch is the fewest tokens that SGLang reads from storage.
 const defaultPrefetch = 256
 
+// storageTable holds the members of "host_cache" that say something about storage.
+var storageTable = []field{
+	row("storage_blocks", between(1, maxBlocks), nil,
+		"KV blocks of a disk or an object store behind the host, which all workers read and write.").byKeyword(),
+	row("storage_gb", strictjson.Number{MinOpen: true, Max: 1e9}, nil, "GB (10^9 bytes) of the storage instead.").
+		byKeyword(),
+	row("storage_read_ms_per_block", copyMs, nil, "Milliseconds in which a worker reads one block from the storage.").
+		implied(0).byKeyword(),
+	row("storage_write_ms_per_block", copyMs, nil, "Milliseconds in which it writes one.").implied(0).byKeyword(),
+	row("storage_read_gbps", strictjson.Number{MinOpen: true, Max: 1e9}, nil,
+		"GB/s in which a worker reads, instead of milliseconds.").byKeyword(),
+	row("storage_write_gbps", strictjson.Number{MinOpen: true, Max: 1e9}, nil, "GB/s in which it writes.").byKeyword(),
+	row("storage_latency_ms", copyMs, nil, "Milliseconds of each read and write, besides those of its blocks.").
+		implied(0).byKeyword(),
+	row("storage_shared_ms_per_block", copyMs, nil,
+		"Milliseconds that the storage takes for one block, of all reads and writes that run at the same time.").
+		implied(0).byKeyword(),
+	row("storage_prefetch_policy", word(prefetchNames...), nil,
+		"What a prompt does that is at the head of the queue while it is read from the storage, as SGLang names it: "+
+			"``\"best_effort\"`` goes on "+
+			"with what has come, ``\"wait_complete\"`` waits, ``\"timeout\"`` waits, but not for ever.").
+		implied(prefetchNames[PrefetchTimeout]).byKeyword(),
+	row("storage_prefetch_threshold", atLeast(0), nil, "The fewest tokens that are read from the storage.").
+		implied(defaultPrefetch).byKeyword(),
+	row("storage_prefetch_timeout_base", strictjson.Number{Max: 1e6}, nil,
+		"With timeout, the seconds that a prompt waits, and").implied(2).byKeyword(),
+	row("storage_prefetch_timeout_per_ki_token", strictjson.Number{Max: 1e6}, nil,
+		"those for each 1,024 tokens besides, but").implied(0.1).byKeyword(),
+	row("storage_prefetch_timeout_max", strictjson.Number{Max: 1e6}, nil,
+		"no more than these; SGLang's defaults.").implied(30).byKeyword(),
+}
+
 // StorageArgs describe a disk or an object store behind the memory of the hosts.
 type StorageArgs struct {
 	Blocks int // 0 for none
@@ -46,17 +78,6 @@ func (a StorageArgs) WaitMs(tokens int) float64 {
 	}
 	return 1000 * min(a.TimeoutMax, a.TimeoutBase+float64(a.TimeoutPerKiToken*float64(tokens)/1024))
 }
-
-// storageMembers are the members of host_cache that say something about storage.
-var storageMembers = func() []string {
-	var names []string
-	for _, f := range hostCacheTable {
-		if len(f.Name) > 8 && f.Name[:8] == "storage_" {
-			names = append(names, f.Name)
-		}
-	}
-	return names
-}()
 
 // timeoutMembers are those that say how long a prompt waits.
 var timeoutMembers = []string{
@@ -122,9 +143,9 @@ func checkStorage(o, nested *strictjson.Object) error {
 	refuse := func(member, want string) error {
 		return &strictjson.FieldError{Field: "host_cache." + member, Got: nested.Shown(member), Want: want}
 	}
-	for _, name := range storageMembers {
-		if nested.Given(name) && !nested.Given("storage_blocks") && !nested.Given("storage_gb") {
-			return refuse(name, "storage_blocks or storage_gb with it")
+	for _, f := range storageTable {
+		if nested.Given(f.Name) && !nested.Given("storage_blocks") && !nested.Given("storage_gb") {
+			return refuse(f.Name, "storage_blocks or storage_gb with it")
 		}
 	}
 	for _, pair := range [][2]string{
