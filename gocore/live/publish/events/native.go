@@ -132,10 +132,8 @@ func appendMedium(b []byte, t kvcache.Tier) []byte {
 	if t == kvcache.Device {
 		return msgp.AppendNil(b)
 	}
-	return msgp.AppendString(b, media[t])
+	return msgp.AppendString(b, t.Medium())
 }
-
-var media = [...]string{kvcache.Host: "CPU_PINNED", kvcache.Disk: "DISK", kvcache.External: "EXTERNAL"}
 
 func appendHashes(b []byte, list []blocks.Block) []byte {
 	b = msgp.AppendArrayHeader(b, uint32(len(list)))
