@@ -5,9 +5,9 @@
 //	{"block_size": 16, "num_gpu_blocks": 2048, "max_num_seqs": null}
 //
 // Users know it from --extra-engine-args and from the Python class MockEngineArgs. One table, fields.go with
-// nested.go, knows every field of it: name, type, range, default, description, whether null means something,
-// with which engines, schedulers and roles it has an effect, and what this build does with it. There are these
-// answers to the last question:
+// nested.go (host.go and storage.go for host_cache), knows every field of it: name, type, range, default, description,
+// whether null means something, with which engines, schedulers and roles it has an effect, and what this build does
+// with it. There are these answers to the last question:
 //
 //	applied   it becomes part of Args
 //	liveOnly  applied on live workers; without effect offline: one warning line names all such fields

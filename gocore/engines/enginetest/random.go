@@ -56,6 +56,17 @@ func Draw(rng *rand.Rand, args engineargs.Args) Workload {
 	return w
 }
 
+// DrawStorage returns storage behind the host that is small for random workloads, with a threshold of fewer
+// than below tokens.
+func DrawStorage(rng *rand.Rand, below int) engineargs.StorageArgs {
+	return engineargs.StorageArgs{
+		Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: rng.Float64(),
+		LatencyMs:        rng.Float64(),
+		SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(below), Policy: rng.IntN(3),
+		TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
+	}
+}
+
 // Run shows every pass to see, until all requests are over. Passes that the engine coasts through are shown as the
 // tokens they emit; now and then a request arrives in the midst of them.
 func (w Workload) Run(s Engine, see func(*engine.Pass)) error {

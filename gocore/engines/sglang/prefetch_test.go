@@ -10,15 +10,6 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-func drawStorage(rng *rand.Rand, host *engineargs.HostCacheArgs) {
-	host.Storage = engineargs.StorageArgs{
-		Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: rng.Float64(),
-		LatencyMs:        rng.Float64(),
-		SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(6), Policy: rng.IntN(3),
-		TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
-	}
-}
-
 // TestBooksOfStorage runs random workloads with storage behind the host. What has come to the host has left it or is
 // there, but for copies to come; what was written to the storage has left it or is there.
 func TestBooksOfStorage(t *testing.T) {
@@ -30,7 +21,7 @@ func TestBooksOfStorage(t *testing.T) {
 			Blocks: 1 + rng.IntN(20), WritePolicy: rng.IntN(3), LoadBackThreshold: rng.IntN(6),
 			LoadMsPerBlock: rng.Float64(), StoreMsPerBlock: rng.Float64(),
 		}
-		drawStorage(rng, &args.HostCache)
+		args.HostCache.Storage = enginetest.DrawStorage(rng, 6)
 		s := New(args, engine.Setup{Explain: true})
 		client := s.prefetches.client
 		var told engine.Copied

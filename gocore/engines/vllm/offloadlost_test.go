@@ -94,11 +94,7 @@ func TestBooksOfTheLost(t *testing.T) {
 			h.PromptOnly = h.PromptOnly || h.Shared
 			h.SharedWorkers, h.SharedMsPerBlock = 2*rng.IntN(2), rng.Float64()*float64(rng.IntN(3))
 			if rng.IntN(2) == 0 {
-				h.Storage = engineargs.StorageArgs{
-					Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: 2 * rng.Float64(),
-					SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(20), Policy: rng.IntN(3),
-					TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
-				}
+				h.Storage = enginetest.DrawStorage(rng, 20)
 			}
 			all := sideBySide(args, 4)
 			for _, w := range all {

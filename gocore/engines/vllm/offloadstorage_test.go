@@ -20,12 +20,7 @@ func TestBooksOfStorage(t *testing.T) {
 		args.VLLM.Groups.Beside, args.BlockSize = 0, 1<<rng.IntN(5)
 		withHost(rng, &args)
 		args.HostCache.Shared = args.HostCache.PromptOnly && rng.IntN(3) == 0
-		args.HostCache.Storage = engineargs.StorageArgs{
-			Blocks: 1 + rng.IntN(60), ReadMsPerBlock: 3 * rng.Float64(), WriteMsPerBlock: rng.Float64(),
-			LatencyMs:        rng.Float64(),
-			SharedMsPerBlock: float64(rng.IntN(2)), Threshold: rng.IntN(20), Policy: rng.IntN(3),
-			TimeoutBase: rng.Float64() / 50, TimeoutMax: 1,
-		}
+		args.HostCache.Storage = enginetest.DrawStorage(rng, 20)
 		all := sideBySide(args, 2)
 		for _, w := range all {
 			drawn := enginetest.Draw(rng, args)

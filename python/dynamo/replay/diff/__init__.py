@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Condition", "compare", "parse_condition"]
 
-MOVERS = 5
-"""How many requests are listed in either direction if not said otherwise."""
-
 
 def __getattr__(name: str) -> Any:
     """Loads the comparison, and NumPy with it, at first use: the command line reads its options before."""

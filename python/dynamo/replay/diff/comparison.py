@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynamo.replay.diff import MOVERS, figures, joining
+from dynamo.replay.diff import figures, joining
 from dynamo.replay.diff.conditions import Verdict, parse_condition, percentage
+from dynamo.replay.diff.defaults import BY, MOVERS
 from dynamo.replay.diff.distributions import KolmogorovSmirnov, kolmogorov_smirnov
 from dynamo.replay.diff.joining import Joined
 from dynamo.replay.diff.sides import Side, side
@@ -86,7 +87,7 @@ def compare(
     *,
     fail_if: Sequence[str] = (),
     movers: int = MOVERS,
-    by: str = "ttft_ms",
+    by: str = BY,
 ) -> Comparison:
     """Compares two runs, each a report or the path of a report or of rows.
 
@@ -96,9 +97,7 @@ def compare(
     return compare_sides(side("A", a), side("B", b), fail_if=fail_if, movers=movers, by=by)
 
 
-def compare_sides(
-    a: Side, b: Side, *, fail_if: Sequence[str] = (), movers: int = MOVERS, by: str = "ttft_ms"
-) -> Comparison:
+def compare_sides(a: Side, b: Side, *, fail_if: Sequence[str] = (), movers: int = MOVERS, by: str = BY) -> Comparison:
     """Compares two runs that have been read. Raises ValueError."""
     conditions = [parse_condition(text) for text in fail_if]
     if by not in LATENCIES:

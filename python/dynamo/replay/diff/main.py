@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynamo._shell import console
-from dynamo.replay.diff import MOVERS, parse_condition
+from dynamo.replay.diff.conditions import parse_condition
+from dynamo.replay.diff.defaults import BY, MOVERS
 from dynamo.replay.explain import LATENCIES
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         help='exit with 1 if this holds, such as "p99_ttft_ms > +5%%" or "mean_itl_ms > 20"; may be repeated',
     )
     parser.add_argument(
-        "--by", choices=list(LATENCIES), default="ttft_ms", help="latency whose changes are listed (default: ttft_ms)"
+        "--by", choices=list(LATENCIES), default=BY, help=f"latency whose changes are listed (default: {BY})"
     )
     parser.add_argument(
         "--movers",
