@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/router"
 	_ "dynosim/gocore/router/policies" // modes with settings
 )
@@ -80,14 +81,7 @@ func TestStages(t *testing.T) {
 
 // TestMismatch: pools that hand prompts over have one engine, one scheduler and one block size.
 func TestMismatch(t *testing.T) {
-	parse := func(text string) engineargs.Args {
-		args, _, err := engineargs.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return args
-	}
-	plain := parse(`{}`)
+	plain := enginetest.Args(t, `{}`)
 	if d := Mismatch(plain, plain); d != nil {
 		t.Errorf("got %+v of equal pools", d)
 	}
@@ -95,11 +89,11 @@ func TestMismatch(t *testing.T) {
 		`{"engine_type": "sglang"}`: {"engine_type", "vllm", "sglang"},
 		`{"block_size": 32}`:        {"block_size", "64", "32"},
 	} {
-		if d := Mismatch(plain, parse(text)); d == nil || *d != want {
+		if d := Mismatch(plain, enginetest.Args(t, text)); d == nil || *d != want {
 			t.Errorf("%s: got %+v, want %+v", text, d, want)
 		}
 	}
-	if d := Mismatch(plain, parse(`{"scheduler": "vllm"}`)); d == nil || d.Argument != "scheduler" {
+	if d := Mismatch(plain, enginetest.Args(t, `{"scheduler": "vllm"}`)); d == nil || d.Argument != "scheduler" {
 		t.Errorf("got %+v of two schedulers", d)
 	}
 }

@@ -4,25 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
-
-func files(t *testing.T, folder string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
-}
 
 // TestCancelledRunSavesNothing: the workload is written before the run, but is only there after it.
 func TestCancelledRunSavesNothing(t *testing.T) {
@@ -37,14 +23,14 @@ func TestCancelledRunSavesNothing(t *testing.T) {
 	for !strings.Contains(m.Progress(), "running") {
 		time.Sleep(time.Millisecond)
 	}
-	if names := files(t, folder); len(names) != 1 || !strings.HasPrefix(names[0], ".dynamo-") {
+	if names := list(t, folder); len(names) != 1 || !strings.HasPrefix(names[0], ".dynamo-") {
 		t.Errorf("during the run: %v", names)
 	}
 	m.Cancel()
 	if err := <-over; !errors.Is(err, ErrCancelled) {
 		t.Error(err)
 	}
-	if names := files(t, folder); len(names) != 0 {
+	if names := list(t, folder); len(names) != 0 {
 		t.Errorf("after it: %v", names)
 	}
 }
@@ -58,16 +44,16 @@ func TestRemoveDrafts(t *testing.T) {
 		RemoveDrafts()
 		return err
 	})
-	if !errors.Is(err, ErrCancelled) || len(files(t, folder)) != 0 {
-		t.Errorf("a file that is whole too late: %v, %v", err, files(t, folder))
+	if !errors.Is(err, ErrCancelled) || len(list(t, folder)) != 0 {
+		t.Errorf("a file that is whole too late: %v, %v", err, list(t, folder))
 	}
 	if err := writeWhole(path, func(io.Writer) error { return nil }); !errors.Is(err, ErrCancelled) {
 		t.Errorf("a new file: %v", err)
 	}
 	drafts.over = false
-	if err := writeWhole(path, func(io.Writer) error { return nil }); err != nil || len(files(t, folder)) != 1 ||
+	if err := writeWhole(path, func(io.Writer) error { return nil }); err != nil || len(list(t, folder)) != 1 ||
 		len(drafts.names) != 0 {
-		t.Errorf("got %v, %v, %v", err, files(t, folder), drafts.names)
+		t.Errorf("got %v, %v, %v", err, list(t, folder), drafts.names)
 	}
 }
 
@@ -78,7 +64,7 @@ func TestPanicLeavesNoDraft(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = writeWhole(filepath.Join(folder, "file"), func(io.Writer) error { panic("broken") })
 	}()
-	if names := files(t, folder); len(names) != 0 {
+	if names := list(t, folder); len(names) != 0 {
 		t.Errorf("left behind: %v", names)
 	}
 }

@@ -254,6 +254,7 @@ func TestLinksAndDevicesStay(t *testing.T) {
 	}
 }
 
+// list returns the names in a folder.
 func list(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

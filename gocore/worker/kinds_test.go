@@ -6,6 +6,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 )
 
 // TestKinds: every engine that arguments can ask for exists, and can do what its traits say.
@@ -20,10 +21,7 @@ func TestKinds(t *testing.T) {
 		`{"engine_type":"sglang","scheduler":"sglang","worker_type":"prefill","request_overhead_us":5}`,
 		`{"engine_type":"sglang","scheduler":"sglang","worker_type":"decode"}`,
 	} {
-		args, _, err := engineargs.Parse(text)
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		args := enginetest.Args(t, text)
 		if err := Check(args); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

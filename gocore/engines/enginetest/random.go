@@ -31,6 +31,15 @@ type Workload struct {
 	Cancel   bool // some of the requests
 }
 
+// RandomBytes draws at least least and fewer than least+spread bytes, for workloads that are made of any bytes.
+func RandomBytes(rng *rand.Rand, least, spread int) []byte {
+	data := make([]byte, least+rng.IntN(spread))
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	return data
+}
+
 // Draw adds random requests that arrive at random times. Blocks of prompts are shared among few families.
 func Draw(rng *rand.Rand, args engineargs.Args) Workload {
 	w := Workload{Args: args, Observe: rng.IntN(2) == 0, Cancel: true}

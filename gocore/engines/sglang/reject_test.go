@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 )
 
@@ -29,11 +29,8 @@ func TestRejections(t *testing.T) {
 		{prompt: 4000, output: 1, reason: takesPrompts},
 	} {
 		t.Run(fmt.Sprintf("%d+%d", c.prompt, c.output), func(t *testing.T) {
-			args, _, err := engineargs.Parse(`{"engine_type": "sglang", "scheduler": "sglang", "block_size": 16, ` +
+			args := enginetest.Args(t, `{"engine_type": "sglang", "scheduler": "sglang", "block_size": 16, `+
 				`"num_gpu_blocks": 10}`)
-			if err != nil {
-				t.Fatal(err)
-			}
 			s := New(args, engine.Setup{})
 			s.Add(engine.Request{
 				ID: 7, PromptTokens: c.prompt, OutputTokens: c.output,

@@ -7,6 +7,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/timing"
 )
 
@@ -31,13 +32,9 @@ func (expertTimes) ExpertsMs(part timing.Kind, tokens int) float64 {
 
 func rankArgs(t *testing.T, more string) engineargs.Args {
 	t.Helper()
-	args, _, err := engineargs.Parse(`{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 64,
+	return enginetest.Args(t, `{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 64,
 		"dp_routing": "round_robin",
-		"async_scheduling": false, "enable_prefix_caching": false` + more + `}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return args
+		"async_scheduling": false, "enable_prefix_caching": false`+more+`}`)
 }
 
 // TestExpertsOfAllRanks sends 12 prompt tokens to one of four ranks. Each rank has the experts of 12 / 4 = 3 of them to

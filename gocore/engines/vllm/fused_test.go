@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/timing"
 )
 
@@ -32,12 +32,9 @@ func TestPassTime(t *testing.T) {
 		{`"pass_time": "fused", "step_overhead_us": 500`, []float64{14.5, 8.5, 7.5, 13.5, 9.5, 9.5, 14.5, 12.5, 11.5}},
 		{`"pass_time": "fused", "decode_scale": 2`, []float64{14, 8, 14, 13, 9, 18, 12 + 4, 10 + 4, 22}},
 	} {
-		args, _, err := engineargs.Parse(`{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 64,
+		args := enginetest.Args(t, `{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 64,
 			"max_num_batched_tokens": 9,
-			"max_num_seqs": 9, "async_scheduling": false, "enable_prefix_caching": false, ` + c.more + `}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+			"max_num_seqs": 9, "async_scheduling": false, "enable_prefix_caching": false, `+c.more+`}`)
 		s := New(args, engine.Setup{Model: args.Knobs.Scaled(forwardTimes{}), Explain: true})
 		now := 0.0
 		for i, want := range c.want {

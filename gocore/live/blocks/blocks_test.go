@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/worker"
 )
@@ -122,11 +122,8 @@ func TestResolve(t *testing.T) {
 func TestTableFollowsEngine(t *testing.T) {
 	for _, engineType := range []string{"vllm", "sglang"} {
 		t.Run(engineType, func(t *testing.T) {
-			args, _, err := engineargs.Parse(`{"engine_type": "` + engineType +
+			args := enginetest.Args(t, `{"engine_type": "`+engineType+
 				`", "block_size": 4, "num_gpu_blocks": 24}`)
-			if err != nil {
-				t.Fatal(err)
-			}
 			f := follower{engine: worker.New(args, engine.Setup{}).Engine, table: New(4),
 				held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}}
 			f.run(t, rand.New(rand.NewPCG(1, 2)))
@@ -149,10 +146,7 @@ func TestTableKeepsWhatLowerTiersNeed(t *testing.T) {
 			`"load_back_threshold":1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			args, _, err := engineargs.Parse(`{"block_size": 4, "num_gpu_blocks": 24,` + text + `}`)
-			if err != nil {
-				t.Fatal(err)
-			}
+			args := enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 24,`+text+`}`)
 			f := follower{
 				engine: worker.New(args, engine.Setup{LowerTiers: true, Names: true}).Engine, table: New(4),
 				held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{},

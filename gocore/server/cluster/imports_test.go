@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/handoff"
 )
 
 // importing returns one worker that may take prompts over, which takes 1 ms for 16 tokens.
 func importing(t *testing.T, arguments string) *Cluster {
-	args := parsed(t, arguments)
+	args := enginetest.Args(t, arguments)
 	return New(Config{
 		Pools:    []Pool{{Args: args, Workers: 1, Setup: func(int) engine.Setup { return engine.Setup{} }}},
 		Transfer: handoff.Transfer{BytesPerToken: 62500, BandwidthGBs: 1},

@@ -11,6 +11,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/router"
@@ -163,15 +164,6 @@ var deployments = []deployment{
 // hosted is a tier of host memory that is too small for all prompts, and not for many.
 const hosted = `"host_cache":{"num_blocks":500,"load_ms_per_block":0.1,"store_ms_per_block":0.3,"latency_ms":1`
 
-func parsed(t *testing.T, text string) engineargs.Args {
-	t.Helper()
-	args, _, err := engineargs.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return args
-}
-
 // routers makes the router of a pool; each run gets its own generator.
 func (d *deployment) routers(t *testing.T, args engineargs.Args) router.Factory {
 	if !d.kv {
@@ -201,7 +193,7 @@ func (d *deployment) routers(t *testing.T, args engineargs.Args) router.Factory 
 func (d *deployment) pools(t *testing.T) (c Config) {
 	c.KVEventLagMs = d.lagMs
 	add := func(text string, workers int) {
-		args := parsed(t, text)
+		args := enginetest.Args(t, text)
 		c.Pools = append(c.Pools, Pool{
 			Args: args, Workers: workers, Router: d.routers(t, args),
 			Setup: func(int) engine.Setup { return engine.Setup{Role: args.Role} },

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/engines/mocker/vllm"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/worker/intake"
@@ -16,10 +16,7 @@ import (
 // 3 blocks in use 5.743296, 5.746593 or 5.749889 ms.
 func newEngine(t *testing.T, role engine.Role) *intake.Engine {
 	t.Helper()
-	args, _, err := engineargs.Parse(`{"worker_type": "` + role.String() + `"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := enginetest.Args(t, `{"worker_type": "`+role.String()+`"}`)
 	return intake.New(vllm.New(args, engine.Setup{Role: role}), intake.Delay{Ms: 5}, args.BlockSize)
 }
 
@@ -68,10 +65,7 @@ func TestDelay(t *testing.T) {
 // TestDelayOfPrompts: a delay grows with the prompt, and a request with a short prompt does not overtake one with a
 // long prompt.
 func TestDelayOfPrompts(t *testing.T) {
-	args, _, err := engineargs.Parse(`{}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := enginetest.Args(t, `{}`)
 	e := intake.New(vllm.New(args, engine.Setup{}), intake.Delay{Ms: 5, TokenMs: 0.25}, args.BlockSize)
 	short := request(1, 1)
 	short.PromptTokens = 4 // 6 ms, but it waits for the one before

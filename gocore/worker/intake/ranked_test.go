@@ -4,17 +4,14 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/engines/vllm"
 	"dynosim/gocore/worker/intake"
 )
 
 // TestRanks: while requests are on their way, no rank has done anything; then each has its part of the passes.
 func TestRanks(t *testing.T) {
-	args, _, err := engineargs.Parse(`{"scheduler": "vllm", "dp_size": 2, "dp_routing": "round_robin"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := enginetest.Args(t, `{"scheduler": "vllm", "dp_size": 2, "dp_routing": "round_robin"}`)
 	var ranks engine.Ranked = intake.NewRanked(vllm.NewGroup(args, engine.Setup{}), intake.Delay{Ms: 5}, args.BlockSize)
 	ranks.ObserveRanks()
 	ranks.ReportWork()

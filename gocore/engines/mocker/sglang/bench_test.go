@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 )
 
@@ -40,7 +41,7 @@ func BenchmarkPass(b *testing.B) {
 				if c.args != "" {
 					text += ", " + c.args
 				}
-				args := parseArgs(b, "{"+text+"}")
+				args := enginetest.Args(b, "{"+text+"}")
 				s := New(args, setup(args, engine.Aggregated))
 				rng := rand.New(rand.NewPCG(1, 2))
 				added := 0
@@ -90,7 +91,7 @@ func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean) }
 func BenchmarkLongQueue(b *testing.B) {
 	for _, waiting := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			s := New(parseArgs(b, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 512}`), engine.Setup{})
+			s := New(enginetest.Args(b, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 512}`), engine.Setup{})
 			b.ReportAllocs()
 			now := 0.0
 			add := func(id engine.RequestID) {

@@ -29,7 +29,7 @@ func TestBurstVectors(t *testing.T) {
 			[]int{4, 3, 3, 4, 3, 4, 4, 3, 3, 3, 4, 3, 4, 1, 4}, 167.33482600000002,
 		},
 	} {
-		args := parseArgs(t, `{"engine_type": "sglang", `+c.args+`}`)
+		args := enginetest.Args(t, `{"engine_type": "sglang", `+c.args+`}`)
 		m := newSimulation(args, workload{traceBlock: 512,
 			arrivals: []arrival{{prompt: 1000, output: c.output, ids: []int{1, 2}}}})
 		var bursts []int
@@ -51,7 +51,7 @@ func TestBurstVectors(t *testing.T) {
 
 // TestBurstSignals: the first and the last token of one burst are two signals, a single token is one.
 func TestBurstSignals(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "aic_nextn": 2, "aic_nextn_accept_rates": "1,1"}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "aic_nextn": 2, "aic_nextn_accept_rates": "1,1"}`)
 	for output, want := range map[int][]engine.Signal{
 		1: {{Final: true}},
 		3: {{}, {Final: true}},
@@ -69,7 +69,7 @@ func TestBurstSignals(t *testing.T) {
 
 // TestDrawsInRunningOrder: two requests draw in turn from one generator, also one with a single token left.
 func TestDrawsInRunningOrder(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "aic_nextn": 2, "aic_nextn_accept_rates": "0.7,0.5"}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "aic_nextn": 2, "aic_nextn_accept_rates": "0.7,0.5"}`)
 	m := newSimulation(args, workload{traceBlock: 8, arrivals: []arrival{
 		{prompt: 8, output: 3, ids: []int{1}}, {prompt: 8, output: 9, ids: []int{2}},
 	}})
@@ -91,7 +91,7 @@ func TestDrawsInRunningOrder(t *testing.T) {
 func TestBurstCoasts(t *testing.T) {
 	for _, pool := range []string{`"num_gpu_blocks": 4096, "block_size": 4`, `"num_gpu_blocks": 200, "block_size": 16`,
 		`"num_gpu_blocks": 2400, "block_size": 1`} {
-		args := parseArgs(t, `{"engine_type": "sglang", "max_num_seqs": 5, `+pool+`}`)
+		args := enginetest.Args(t, `{"engine_type": "sglang", "max_num_seqs": 5, `+pool+`}`)
 		made := func() *Scheduler {
 			return New(args, engine.Setup{Drafts: speculation.New([]float64{0.85, 1, 0.3}, 7)})
 		}

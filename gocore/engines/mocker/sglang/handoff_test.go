@@ -9,6 +9,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 )
 
@@ -35,7 +36,7 @@ func requestsOf(args engineargs.Args, families ...family) []engine.Request {
 // TestSourceHoldsItsSlots: the last token of a prefill worker costs a decode step, and its request keeps everything
 // until it is released or canceled.
 func TestSourceHoldsItsSlots(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
 	s := New(args, engine.Setup{Role: engine.Prefill})
 	for _, r := range requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 8, output: 1},
 		family{prompt: 4, output: 1}) {
@@ -69,7 +70,7 @@ func TestSourceHoldsItsSlots(t *testing.T) {
 
 // TestHeldPromptIsNotCached: a prompt can be found when its source has been released, not before.
 func TestHeldPromptIsNotCached(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
 	requests := requestsOf(args, family{prompt: 8, shared: 8, output: 1}, family{prompt: 8, shared: 8, output: 1},
 		family{prompt: 8, shared: 8, output: 1})
 	s := New(args, engine.Setup{Role: engine.Prefill})
@@ -88,7 +89,7 @@ func TestHeldPromptIsNotCached(t *testing.T) {
 
 // TestCancelAnywhere cancels requests of a prefill and of a decode worker in every state they can be in.
 func TestCancelAnywhere(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 16, "max_num_seqs": 2,
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 16, "max_num_seqs": 2,
 		"sglang": {"chunked_prefill_size": 12}}`)
 	source := New(args, engine.Setup{Role: engine.Prefill})
 	for i, r := range requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 3, output: 9},
@@ -163,7 +164,7 @@ func noRoom(t *testing.T, s *Scheduler) {
 
 // TestReserve: one at a time, the head only, and not again before something has changed.
 func TestReserve(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 6}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 6}`)
 	requests := requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 12, output: 1},
 		family{prompt: 5, output: 1}, family{prompt: 21, output: 4})
 	s := New(args, engine.Setup{Role: engine.Decode})
@@ -199,7 +200,7 @@ func TestReserve(t *testing.T) {
 
 // TestReserveShares: what the tree has of a prompt needs no room and no transfer, and is no cache hit.
 func TestReserveShares(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 8}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 8}`)
 	same := family{prompt: 10, shared: 10, output: 2}
 	s := New(args, engine.Setup{Role: engine.Decode})
 	for i, r := range requestsOf(args, same, same) {
@@ -221,7 +222,7 @@ func TestReserveShares(t *testing.T) {
 
 // TestPrebuiltComeFirst: no request is admitted from the waiting queue while others have their KV or wait for room.
 func TestPrebuiltComeFirst(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 30, "max_num_seqs": 1}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "num_gpu_blocks": 30, "max_num_seqs": 1}`)
 	requests := requestsOf(args, family{prompt: 4, output: 1}, family{prompt: 4, output: 1},
 		family{prompt: 4, output: 1}, family{prompt: 29, output: 1})
 	s := New(args, engine.Setup{Role: engine.Decode})
@@ -257,7 +258,7 @@ func TestPrebuiltComeFirst(t *testing.T) {
 // TestStalledRunIsTriedAgain: the last running request finds no slot, because reservations have them all. A pass then
 // has no effect, until one of them is over.
 func TestStalledRunIsTriedAgain(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 10}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "num_gpu_blocks": 10}`)
 	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requestsOf(args, family{prompt: 4, output: 4}, family{prompt: 5, output: 1}) {
 		if err := s.Reserve(r); err != nil {
@@ -285,7 +286,7 @@ func TestStalledRunIsTriedAgain(t *testing.T) {
 // TestUnblockDestination: on a decode worker for one request at a time, what runs and what waits with its KV can fill
 // the pool.
 func TestUnblockDestination(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 10, "max_num_seqs": 1}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "num_gpu_blocks": 10, "max_num_seqs": 1}`)
 	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requestsOf(args, family{prompt: 4, output: 6}, family{prompt: 5, output: 1}) {
 		if err := s.Reserve(r); err != nil {
@@ -314,7 +315,7 @@ func TestUnblockDestination(t *testing.T) {
 // TestEventsBetweenPasses: what a destination evicts and stores between passes is reported with the next pass, what a
 // source does at once.
 func TestEventsBetweenPasses(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 3}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 3}`)
 	requests := requestsOf(args, family{number: 1, shared: 8, prompt: 8, output: 1},
 		family{number: 2, shared: 8, prompt: 8, output: 1})
 	var got []string
@@ -362,7 +363,7 @@ func TestEventsBetweenPasses(t *testing.T) {
 
 // TestDecodeChargesNoPrompt: a retracted request computes its prompt anew for nothing.
 func TestDecodeChargesNoPrompt(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 100}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "num_gpu_blocks": 100}`)
 	s := New(args, engine.Setup{Role: engine.Decode})
 	s.Add(requestsOf(args, family{prompt: 50, output: 1})[0])
 	pass, _ := s.RunPass(0)
@@ -374,7 +375,7 @@ func TestDecodeChargesNoPrompt(t *testing.T) {
 // TestRetractedBeyondBudgets: a request that fills the pool to the last slot would not be admitted from the queue. When
 // it has been retracted on a decode worker, it goes on nevertheless.
 func TestRetractedBeyondBudgets(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 5}`)
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 5}`)
 	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requestsOf(args, family{prompt: 8, output: 12}, family{prompt: 8, output: 12}) {
 		if err := s.Reserve(r); err != nil {

@@ -24,10 +24,7 @@ func TestRandomHandoffs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	rescued := 0
 	for range runs {
-		data := make([]byte, 12+rng.IntN(60))
-		for i := range data {
-			data[i] = byte(rng.Uint32())
-		}
+		data := enginetest.RandomBytes(rng, 12, 60)
 		rescues, err := checkHandoffs(data)
 		if err != nil {
 			args, w := workloadFrom(data)

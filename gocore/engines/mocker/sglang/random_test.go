@@ -22,10 +22,7 @@ func TestRandomWorkloads(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(3, 5))
 	for range runs {
-		data := make([]byte, 12+rng.IntN(60))
-		for i := range data {
-			data[i] = byte(rng.Uint32())
-		}
+		data := enginetest.RandomBytes(rng, 12, 60)
 		if err := checkWorkload(data); err != nil {
 			args, w := workloadFrom(data)
 			t.Fatalf("%v\nargs %+v\nworkload %+v\ndata %#v", err, args, w, data)

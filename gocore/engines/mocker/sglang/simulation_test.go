@@ -1,10 +1,10 @@
 package sglang
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"testing"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
@@ -39,15 +39,7 @@ func (w workload) tokens(a arrival) []int {
 // sorted returns the workload by time.
 func (w workload) sorted() workload {
 	w.arrivals = slices.Clone(w.arrivals)
-	slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
-		switch {
-		case a.atMs < b.atMs:
-			return -1
-		case a.atMs > b.atMs:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(w.arrivals, func(a, b arrival) int { return cmp.Compare(a.atMs, b.atMs) })
 	return w
 }
 
@@ -153,13 +145,4 @@ func (m *simulation) step(runPass func(nowMs float64) (*engine.Pass, bool)) (*en
 		m.unblocks++
 	}
 	return pass, nil
-}
-
-func parseArgs(t testing.TB, text string) engineargs.Args {
-	t.Helper()
-	args, _, err := engineargs.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return args
 }

@@ -67,7 +67,7 @@ func TestTimes(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			args := parseArgs(t, `{"engine_type": "sglang"`+comma(c.args)+`}`)
+			args := enginetest.Args(t, `{"engine_type": "sglang"`+comma(c.args)+`}`)
 			m := newSimulation(args, workload{traceBlock: c.traceBlock, arrivals: c.arrivals})
 			for i, o := range m.mustRun(t).Fates {
 				if len(o.TokenMs) != c.arrivals[i].output {
@@ -111,7 +111,7 @@ func TestLongQueueIsNotSorted(t *testing.T) {
 		}
 		prefix[40] = 9
 		w.arrivals = append(w.arrivals, arrival{atMs: 11, prompt: 41, output: 1, ids: prefix})
-		args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 20000, "max_num_seqs": 1, `+
+		args := enginetest.Args(t, `{"engine_type": "sglang", "num_gpu_blocks": 20000, "max_num_seqs": 1, `+
 			`"sglang": {"schedule_policy": "lpm"}}`)
 		fates := newSimulation(args, w).mustRun(t).Fates
 		if got := fates[c.others+1].AdmitMs; got != c.wantMs {
@@ -159,7 +159,7 @@ func TestNewTokenRatio(t *testing.T) {
 
 // TestStuck checks what the error of a run that is given up would say, and what routers learn about the load.
 func TestStuck(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 7, `+
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 7, `+
 		`"sglang": {"clip_max_new_tokens": 1}}`)
 	w := workload{traceBlock: 8, arrivals: []arrival{
 		{prompt: 5, output: 6, ids: []int{1}}, {prompt: 5, output: 6, ids: []int{2}},

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 )
 
 // TestWork: two prompts, the second of which begins like the first and comes in chunks. A chunk finds in the tree what
 // those before it have put there.
 func TestWork(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 64, `+
+	args := enginetest.Args(t, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 64, `+
 		`"sglang": {"chunked_prefill_size": 64}}`)
 	m := newSimulation(args, workload{traceBlock: 16, arrivals: []arrival{
 		{name: "A", prompt: 48, output: 3, ids: []int{1, 2, 3}},

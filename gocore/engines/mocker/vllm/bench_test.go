@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 )
 
@@ -32,7 +33,7 @@ func BenchmarkPass(b *testing.B) {
 				name += "-one-by-one"
 			}
 			b.Run(name, func(b *testing.B) {
-				s := New(parseArgs(b, c.args), engine.Setup{})
+				s := New(enginetest.Args(b, c.args), engine.Setup{})
 				s.steady.off = !steady
 				rng := rand.New(rand.NewPCG(1, 2))
 				added := 0
@@ -74,7 +75,7 @@ func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean) }
 func BenchmarkLongQueue(b *testing.B) {
 	for _, waiting := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			s := New(parseArgs(b, `{"block_size": 16, "num_gpu_blocks": 256}`), engine.Setup{})
+			s := New(enginetest.Args(b, `{"block_size": 16, "num_gpu_blocks": 256}`), engine.Setup{})
 			b.ReportAllocs()
 			now := 0.0
 			for id := range waiting {
@@ -128,7 +129,7 @@ func BenchmarkCoast(b *testing.B) {
 // decoding returns an engine whose requests have a million tokens to go, and the time.
 func decoding(b *testing.B, requests int) (*Scheduler, float64) {
 	b.Helper()
-	s := New(parseArgs(b, `{"num_gpu_blocks": 2000000}`), engine.Setup{})
+	s := New(enginetest.Args(b, `{"num_gpu_blocks": 2000000}`), engine.Setup{})
 	for i := range requests {
 		s.Add(engine.Request{
 			ID:           engine.RequestID(i),

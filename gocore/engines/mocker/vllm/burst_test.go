@@ -27,7 +27,7 @@ func TestBurstVectors(t *testing.T) {
 		{7, []int{8, 15, 19, 7}, []int{3, 2, 2, 3, 2, 3, 3, 2}},
 	} {
 		setup := engine.Setup{Drafts: speculation.New([]float64{0.7, 0.5}, c.seed)}
-		m := newSimulationWith(parseArgs(t, `{"block_size": 512}`), setup, workload)
+		m := newSimulationWith(enginetest.Args(t, `{"block_size": 512}`), setup, workload)
 		passes := make([]int, len(workload))
 		var first []int
 		err := m.run(func(p *engine.Pass) error {
@@ -56,7 +56,7 @@ func TestBurstVectors(t *testing.T) {
 // at the 2 tokens that are left, may too. The cached prompt of A is what has to make room for B.
 func TestBurstSetsAside(t *testing.T) {
 	setup := engine.Setup{Drafts: speculation.New([]float64{1, 1, 1}, 1)}
-	m := newSimulationWith(parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6}`), setup, []arrival{
+	m := newSimulationWith(enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 6}`), setup, []arrival{
 		{name: "A", prompt: 8, output: 1, ids: []int{1, 2}},
 		{name: "B", atMs: 100, prompt: 8, output: 14, ids: []int{3, 4}},
 	})
@@ -85,7 +85,7 @@ func TestBurstSetsAside(t *testing.T) {
 // TestBurstPreempts: two requests fit the pool, but not the bursts of both.
 func TestBurstPreempts(t *testing.T) {
 	setup := engine.Setup{Drafts: speculation.New([]float64{1, 1, 1}, 1)}
-	m := newSimulationWith(parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 5}`), setup, []arrival{
+	m := newSimulationWith(enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 5}`), setup, []arrival{
 		{name: "A", prompt: 8, output: 8, ids: []int{1, 2}},
 		{name: "B", prompt: 8, output: 8, ids: []int{3, 4}},
 	})
@@ -113,7 +113,7 @@ func TestBurstSignals(t *testing.T) {
 		1: {{Final: true}},
 		3: {{}, {Final: true}},
 	} {
-		m := newSimulationWith(parseArgs(t, "{}"), setup, []arrival{{prompt: 8, output: output}})
+		m := newSimulationWith(enginetest.Args(t, "{}"), setup, []arrival{{prompt: 8, output: output}})
 		m.s.Observe()
 		if err := m.run(func(p *engine.Pass) error {
 			if !slices.Equal(p.Signals, want) || p.Tokens != output {
@@ -133,7 +133,7 @@ func TestBurstCoasts(t *testing.T) {
 		`"num_gpu_blocks": 1300, "block_size": 2`,
 		`"num_gpu_blocks": 200, "block_size": 16, "enable_prefix_caching": false`,
 	} {
-		args := parseArgs(t, `{"max_num_seqs": 5, `+pool+`}`)
+		args := enginetest.Args(t, `{"max_num_seqs": 5, `+pool+`}`)
 		made := func() *Scheduler {
 			return New(args, engine.Setup{Drafts: speculation.New([]float64{0.85, 1, 0.3}, 7)})
 		}

@@ -12,7 +12,7 @@ import (
 // TestOutputCutToPool: the first request asks for more than the pool holds and gets what there is room for; the second
 // one waits for all of the pool, although there is room for its prompt. Times as in the reference.
 func TestOutputCutToPool(t *testing.T) {
-	args := parseArgs(t, `{"engine_type": "trtllm", "block_size": 16, "num_gpu_blocks": 2}`)
+	args := enginetest.Args(t, `{"engine_type": "trtllm", "block_size": 16, "num_gpu_blocks": 2}`)
 	m := newSimulation(args, []arrival{{name: "A", prompt: 20, output: 40}, {name: "B", prompt: 20, output: 12}})
 	notes := enginetest.NewRecorder(2)
 	if err := m.run(notes.See); err != nil {
@@ -38,7 +38,8 @@ func TestGuaranteeWatchesSharedBlocks(t *testing.T) {
 		{"output", engine.Request{Prompt: prompt, PromptTokens: 2, OutputTokens: 6, NamedBlocks: 4}, 5},
 	} {
 		for _, stepwise := range []bool{false, true} {
-			args := parseArgs(t, `{"engine_type": "trtllm", "block_size": 2, "num_gpu_blocks": 6, "max_num_batched_tokens": 2}`)
+			args := enginetest.Args(t,
+				`{"engine_type": "trtllm", "block_size": 2, "num_gpu_blocks": 6, "max_num_batched_tokens": 2}`)
 			s := New(args, engine.Setup{Stepwise: stepwise})
 			s.Add(c.first)
 			s.Add(engine.Request{ID: 1, Prompt: prompt, PromptTokens: 8, OutputTokens: 2})

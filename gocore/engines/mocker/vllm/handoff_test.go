@@ -23,7 +23,7 @@ func requestsOf(args engineargs.Args, workload []arrival) []engine.Request {
 // TestSourceHoldsItsBlocks: the last token of a prefill worker costs no time, and its request keeps everything until it
 // is released or canceled.
 func TestSourceHoldsItsBlocks(t *testing.T) {
-	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 8}`)
+	args := enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 8}`)
 	requests := requestsOf(args, []arrival{{prompt: 7, output: 1}, {prompt: 8, output: 1}, {prompt: 4, output: 1}})
 	s := New(args, engine.Setup{Role: engine.Prefill})
 	for _, r := range requests {
@@ -53,7 +53,7 @@ func TestSourceHoldsItsBlocks(t *testing.T) {
 
 // TestCancelAnywhere cancels requests of a prefill and of a decode worker in every state they can be in.
 func TestCancelAnywhere(t *testing.T) {
-	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 8, "max_num_seqs": 1}`)
+	args := enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 8, "max_num_seqs": 1}`)
 	requests := requestsOf(args, []arrival{{prompt: 7, output: 9}, {prompt: 8, output: 9}, {prompt: 8, output: 9},
 		{prompt: 12, output: 9}})
 	source := New(args, engine.Setup{Role: engine.Prefill})
@@ -100,7 +100,7 @@ func TestCancelAnywhere(t *testing.T) {
 
 // TestReserve: one at a time, the head only, and not again before something has changed.
 func TestReserve(t *testing.T) {
-	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6}`)
+	args := enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 6}`)
 	requests := requestsOf(args, []arrival{{prompt: 8, output: 1}, {prompt: 12, output: 1}, {prompt: 2, output: 1},
 		{prompt: 21, output: 4}})
 	s := New(args, engine.Setup{Role: engine.Decode})
@@ -144,7 +144,7 @@ func TestReserve(t *testing.T) {
 
 // TestReserveLeavesWatermark: what is kept back for running requests is not reserved.
 func TestReserveLeavesWatermark(t *testing.T) {
-	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 10, "watermark": 0.3}`)
+	args := enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 10, "watermark": 0.3}`)
 	requests := requestsOf(args, []arrival{{prompt: 16, output: 1}, {prompt: 16, output: 1}, {prompt: 30, output: 1}})
 	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requests[:2] {
@@ -165,7 +165,7 @@ func TestReserveLeavesWatermark(t *testing.T) {
 
 // TestEventsBetweenPasses: what a destination evicts and stores between passes is reported with the next pass.
 func TestEventsBetweenPasses(t *testing.T) {
-	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 3}`)
+	args := enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 3}`)
 	requests := requestsOf(args, []arrival{{prompt: 8, output: 1, ids: []int{1, 2}},
 		{prompt: 8, output: 1, ids: []int{3, 4}}})
 	s := New(args, engine.Setup{Role: engine.Decode})
@@ -198,10 +198,7 @@ func TestRandomHandoffs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	stalls := 0
 	for range runs {
-		data := make([]byte, 12+rng.IntN(50))
-		for i := range data {
-			data[i] = byte(rng.Uint32())
-		}
+		data := enginetest.RandomBytes(rng, 12, 50)
 		stalled, err := checkHandoffs(data)
 		if err != nil {
 			t.Fatalf("%v\ndata %#v", err, data)

@@ -135,7 +135,7 @@ func TestNoHang(t *testing.T) {
 		for _, options := range []string{"", `, "enable_prefix_caching": false`} {
 			for _, plain := range []bool{true, false} {
 				t.Run(c.name+options+fmt.Sprint(", plain ", plain), func(t *testing.T) {
-					m := newSimulation(parseArgs(t, "{"+c.args+options+"}"), c.workload)
+					m := newSimulation(enginetest.Args(t, "{"+c.args+options+"}"), c.workload)
 					m.plain = plain
 					notes := enginetest.NewRecorder(len(m.arrivals))
 					passes := 0
@@ -169,7 +169,7 @@ func TestNoHang(t *testing.T) {
 // TestRejectedAfterPreemption makes sure that the last case above is what it says: C runs, is preempted, and is
 // rejected only when the last block of its prefix has been evicted.
 func TestRejectedAfterPreemption(t *testing.T) {
-	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6, "max_num_batched_tokens": 8, `+
+	args := enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 6, "max_num_batched_tokens": 8, `+
 		`"enable_chunked_prefill": false}`)
 	m := newSimulation(args, []arrival{
 		{name: "A", prompt: 8, output: 1, ids: []int{1, 2}},
@@ -198,7 +198,7 @@ func TestRejectedAfterPreemption(t *testing.T) {
 
 // TestStuck checks what the error of a run that is given up would say.
 func TestStuck(t *testing.T) {
-	m := newSimulation(parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 5}`), []arrival{
+	m := newSimulation(enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 5}`), []arrival{
 		{prompt: 6, output: 7}, {prompt: 7, output: 5}, {prompt: 8, output: 2},
 	})
 	for range 3 { // the second request is preempted in the third pass

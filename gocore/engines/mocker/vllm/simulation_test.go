@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -39,15 +40,7 @@ func newSimulation(args engineargs.Args, workload []arrival) *simulation {
 func newSimulationWith(args engineargs.Args, setup engine.Setup, workload []arrival) *simulation {
 	m := &simulation{s: New(args, setup), arrivals: slices.Clone(workload)}
 	m.s.pool.Record()
-	slices.SortStableFunc(m.arrivals, func(a, b arrival) int {
-		switch {
-		case a.atMs < b.atMs:
-			return -1
-		case a.atMs > b.atMs:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(m.arrivals, func(a, b arrival) int { return cmp.Compare(a.atMs, b.atMs) })
 	prompts := prefixes{blockSize: args.BlockSize, numbers: map[prefix]uint32{}}
 	for id, a := range m.arrivals {
 		m.requests = append(m.requests, engine.Request{

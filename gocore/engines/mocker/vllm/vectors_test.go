@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 )
@@ -109,7 +108,7 @@ func TestCacheVectors(t *testing.T) {
 	} {
 		for _, plain := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, plain %t", c.name, plain), func(t *testing.T) {
-				m := newSimulation(parseArgs(t, `{"block_size": 8, `+c.args+`}`), c.workload)
+				m := newSimulation(enginetest.Args(t, `{"block_size": 8, `+c.args+`}`), c.workload)
 				m.plain = plain
 				notes := enginetest.NewRecorder(len(m.arrivals))
 				var trace []string
@@ -147,13 +146,4 @@ func reuseRatios(m *simulation, notes *enginetest.Recorder) (largest, first floa
 		sumFirst += notes.Fates[i].Reused[0]
 	}
 	return float64(sumLargest) / float64(prompt), float64(sumFirst) / float64(prompt)
-}
-
-func parseArgs(t testing.TB, text string) engineargs.Args {
-	t.Helper()
-	args, _, err := engineargs.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return args
 }

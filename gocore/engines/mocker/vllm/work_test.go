@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 )
 
 // TestWork compares with what the reference reported of the same requests: prompts of 96 and of 72 tokens, 32 of them
 // cached.
 func TestWork(t *testing.T) {
-	m := newSimulation(parseArgs(t, `{"block_size": 16, "num_gpu_blocks": 64}`), []arrival{
+	m := newSimulation(enginetest.Args(t, `{"block_size": 16, "num_gpu_blocks": 64}`), []arrival{
 		{name: "A", prompt: 96, output: 2, ids: []int{1, 2, 3, 4, 5, 6}},
 		{name: "B", atMs: 1000, prompt: 72, output: 3, ids: []int{1, 2, 7, 7, 7}},
 	})
@@ -53,10 +54,7 @@ func TestVariance(t *testing.T) {
 func TestWorkOfRandomWorkloads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	for range 300 {
-		data := make([]byte, 12+rng.IntN(60))
-		for i := range data {
-			data[i] = byte(rng.Uint32())
-		}
+		data := enginetest.RandomBytes(rng, 12, 60)
 		var runs [2][]engine.Work
 		for i, plain := range []bool{true, false} {
 			args, workload := workloadFrom(data)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/publish/events"
@@ -92,10 +92,7 @@ type publisher struct {
 }
 
 func newPublisher(t *testing.T, id uint64) *publisher {
-	args, _, err := engineargs.Parse(`{"block_size": 4, "num_gpu_blocks": 24}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := enginetest.Args(t, `{"block_size": 4, "num_gpu_blocks": 24}`)
 	p := &publisher{engine: worker.New(args, engine.Setup{}).Engine, table: blocks.New(routerBlock),
 		feed: events.NewFeed(id, 0)}
 	p.engine.Observe()
