@@ -80,7 +80,7 @@ var areas = []struct {
 		"workload":           {"eventheap", "kvcache", "spelling", "workload/tracefile", "workload/traffic"},
 		"router":             {"kvcache", "strictjson", "timing"},
 		"router/policies":    {"kvcache", "router", "strictjson"},
-		"report":             {"engine", "workload"},
+		"report":             {"engine", "spelling", "workload"},
 		"planner":            {"engine", "spelling", "strictjson"},
 		"faults":             {"strictjson"},
 		"journal":            {"engine", "eventheap", "perfetto"},

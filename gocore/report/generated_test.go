@@ -48,38 +48,30 @@ func TestGeneratedPage(t *testing.T) {
 	for _, g := range groups {
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", g.name, g.unit, g.doc)
 	}
-	out.WriteString("\n## Columns of the rows\n\nA value that a request does not have is null in the file. " +
-		"In Python it is NaN for a time, -1 for a count or an index, and\n" +
-		"`\"\"` for a text.\n\n| column | meaning |\n|---|---|\n")
-	for _, c := range columns {
-		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
-	}
-	out.WriteString("\n## Columns of runs with data-parallel ranks\n\nWith several [ranks](../ranks.md) per worker " +
-		"rows have this column, too.\n\n| column | meaning |\n|---|---|\n")
-	for _, c := range slices.Concat(rankColumns, prefillRankColumns) {
-		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
-	}
-	out.WriteString("\n## Columns of traces with tenants or deadlines\n\nIf any row of the trace has a [tenant or a " +
-		"deadline](../routers.md#tenants-priorities-and-deadlines), rows have these columns, too.\n\n" +
-		"| column | meaning |\n|---|---|\n")
-	for _, c := range tenantColumns {
-		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
-	}
-	out.WriteString("\n## Columns of explained runs\n\nWith `--explain` or `attribution=True` rows have these columns, " +
-		"too. The parts of a latency are never negative and add up to it.\n" +
-		"[Why latencies are what they are](../why.md) defines them.\n\n| column | meaning |\n|---|---|\n")
-	for _, c := range partColumns {
-		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
-	}
-	out.WriteString("\n## Columns of runs with faults\n\nWith [faults](../faults.md), client time-outs or hedging rows " +
-		"have these columns, too.\n\n| column | meaning |\n|---|---|\n")
-	for _, c := range trialColumns {
-		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
-	}
+	writeColumns(&out, "the rows", "A value that a request does not have is null in the file. "+
+		"In Python it is NaN for a time, -1 for a count or an index, and\n"+
+		"`\"\"` for a text.", columns)
+	writeColumns(&out, "runs with data-parallel ranks", "With several [ranks](../ranks.md) per worker rows have this "+
+		"column, too.", slices.Concat(rankColumns, prefillRankColumns))
+	writeColumns(&out, "traces with tenants or deadlines", "If any row of the trace has a [tenant or a "+
+		"deadline](../routers.md#tenants-priorities-and-deadlines), rows have these columns, too.", tenantColumns)
+	writeColumns(&out, "explained runs", "With `--explain` or `attribution=True` rows have these columns, "+
+		"too. The parts of a latency are never negative and add up to it.\n"+
+		"[Why latencies are what they are](../why.md) defines them.", partColumns)
+	writeColumns(&out, "runs with faults", "With [faults](../faults.md), client time-outs or hedging rows "+
+		"have these columns, too.", trialColumns)
 	for _, c := range partColumnsWithLost {
 		if !slices.ContainsFunc(partColumns, func(other column) bool { return other.name == c.name }) {
 			fmt.Fprintf(&out, "| `%s` | Explained runs only. %s |\n", c.name, c.doc)
 		}
 	}
 	fieldtable.Keep(t, "../../docs/reference/report.md", out.String())
+}
+
+// writeColumns writes the section about some of the columns.
+func writeColumns(out *strings.Builder, of, text string, columns []column) {
+	fmt.Fprintf(out, "\n## Columns of %s\n\n%s\n\n| column | meaning |\n|---|---|\n", of, text)
+	for _, c := range columns {
+		fmt.Fprintf(out, "| `%s` | %s |\n", c.name, c.doc)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/workload"
 )
 
@@ -293,13 +294,7 @@ func (rows *Rows) WriteJSONL(out io.Writer) error {
 func (rows *Rows) appendJSON(line []byte, turn int32, all []column) []byte {
 	r := &rows.c.records[turn]
 	for i, c := range all {
-		separator := byte(',')
-		if i == 0 {
-			separator = '{'
-		}
-		line = append(line, separator, '"')
-		line = append(line, c.name...)
-		line = append(line, '"', ':')
+		line = appendKey(line, c.name, i == 0)
 		switch {
 		case c.float != nil:
 			line = AppendFloat(line, c.float(rows, turn, r))
@@ -312,23 +307,23 @@ func (rows *Rows) appendJSON(line []byte, turn int32, all []column) []byte {
 	return append(line, '}', '\n')
 }
 
-// AppendFloat writes x as Python does: the shortest digits that read back the same, with a point or an exponent. NaN
-// becomes null.
+// AppendFloat writes x as [spelling.AppendNumber] does; NaN becomes null.
 func AppendFloat(dst []byte, x float64) []byte {
 	if math.IsNaN(x) {
 		return append(dst, "null"...)
 	}
-	if size := math.Abs(x); size != 0 && (size < 1e-4 || size >= 1e16) {
-		return strconv.AppendFloat(dst, x, 'e', -1, 64)
+	return spelling.AppendNumber(dst, x)
+}
+
+// appendKey begins a member of a JSON object, and the object before the first one.
+func appendKey(dst []byte, key string, first bool) []byte {
+	separator := byte(',')
+	if first {
+		separator = '{'
 	}
-	start := len(dst)
-	dst = strconv.AppendFloat(dst, x, 'f', -1, 64)
-	for _, c := range dst[start:] {
-		if c == '.' {
-			return dst
-		}
-	}
-	return append(dst, '.', '0')
+	dst = append(dst, separator, '"')
+	dst = append(dst, key...)
+	return append(dst, '"', ':')
 }
 
 func appendInt(dst []byte, n int) []byte {

@@ -239,13 +239,7 @@ func (s *summary) statistics(name string, found [len(statNames)]float64, values,
 // AppendJSON appends values as a JSON object, in their order.
 func AppendJSON(dst []byte, values []Value) []byte {
 	for i, v := range values {
-		separator := byte(',')
-		if i == 0 {
-			separator = '{'
-		}
-		dst = append(dst, separator, '"')
-		dst = append(dst, v.Key...)
-		dst = append(dst, '"', ':')
+		dst = appendKey(dst, v.Key, i == 0)
 		switch {
 		case v.Text != "":
 			dst = strconv.AppendQuote(dst, v.Text)

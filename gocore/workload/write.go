@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/spelling"
 )
 
 // jsonLine builds one JSON object, key by key.
@@ -36,7 +37,7 @@ func (l *jsonLine) integer(name string, value int64) {
 // number writes the shortest digits that read back the same, with a point or an exponent.
 func (l *jsonLine) number(name string, value float64) {
 	l.key(name)
-	*l = appendNumber(*l, value)
+	*l = spelling.AppendNumber(*l, value)
 }
 
 func (l *jsonLine) texts(name string, values []string) {
@@ -73,20 +74,6 @@ func appendQuoted(dst []byte, value string) []byte {
 		panic("workload: a text is not valid UTF-8: " + err.Error())
 	}
 	return quoted
-}
-
-func appendNumber(dst []byte, x float64) []byte {
-	if size := math.Abs(x); size != 0 && (size < 1e-4 || size >= 1e16) {
-		return strconv.AppendFloat(dst, x, 'e', -1, 64)
-	}
-	start := len(dst)
-	dst = strconv.AppendFloat(dst, x, 'f', -1, 64)
-	for _, c := range dst[start:] {
-		if c == '.' {
-			return dst
-		}
-	}
-	return append(dst, '.', '0')
 }
 
 // Saved says how to read a workload that was saved.

@@ -1,7 +1,6 @@
 package plane
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -38,10 +37,7 @@ func counted(t *testing.T, p *Plane, name, label string) int {
 // been on their way.
 func TestHandlerMetrics(t *testing.T) {
 	enough := make(chan struct{})
-	tcp, caller := start(t, Limits{Active: 1, Queued: 2}, func(ctx context.Context, c *Call, r Reply) {
-		<-enough
-		echo(ctx, c, r)
-	})
+	tcp, caller := start(t, Limits{Active: 1, Queued: 2}, echoAfter(enough))
 	over := make(chan error, 3)
 	for range 3 {
 		go func() {
@@ -51,11 +47,7 @@ func TestHandlerMetrics(t *testing.T) {
 	}
 	eventually(t, "three requests", func() bool { return tcp.plane.InFlight() == 3 })
 	close(enough)
-	for range 3 {
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
-	}
+	expectServed(t, over, 3)
 	for sent, want := range map[string]int{
 		"":  0,
 		"x": 0,

@@ -111,10 +111,7 @@ func TestNATSAnswers(t *testing.T) {
 
 func TestNATSOverload(t *testing.T) {
 	enough := make(chan struct{})
-	_, caller, _ := startNATS(t, Limits{Active: 1, Queued: 1}, func(ctx context.Context, c *Call, r Reply) {
-		<-enough
-		echo(ctx, c, r)
-	})
+	_, caller, _ := startNATS(t, Limits{Active: 1, Queued: 1}, echoAfter(enough))
 	results := make(chan error)
 	for range 5 {
 		go func() {
@@ -122,17 +119,9 @@ func TestNATSOverload(t *testing.T) {
 			results <- err
 		}()
 	}
-	for range 3 {
-		if err := <-results; !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "Server overloaded") {
-			t.Errorf("got %v", err)
-		}
-	}
+	expectOverload(t, results, 3)
 	close(enough)
-	for range 2 {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
-	}
+	expectServed(t, results, 2)
 }
 
 // TestNATSRestart: under load the server is restarted twice. What was acknowledged is answered, once; what is sent

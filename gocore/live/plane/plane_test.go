@@ -187,10 +187,7 @@ func TestRefusals(t *testing.T) {
 // TestOverload: with room for one and a queue of two, three of eight requests are served.
 func TestOverload(t *testing.T) {
 	enough := make(chan struct{})
-	tcp, caller := start(t, Limits{Active: 1, Queued: 2}, func(ctx context.Context, c *Call, r Reply) {
-		<-enough
-		echo(ctx, c, r)
-	})
+	tcp, caller := start(t, Limits{Active: 1, Queued: 2}, echoAfter(enough))
 	results := make(chan error, 8)
 	for range 8 {
 		go func() {
@@ -198,15 +195,35 @@ func TestOverload(t *testing.T) {
 			results <- err
 		}()
 	}
-	for range 5 {
-		if err := <-results; !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "Server overloaded:") {
-			t.Errorf("got %v", err)
-		}
-	}
+	expectOverload(t, results, 5)
 	close(enough)
-	for range 3 {
+	expectServed(t, results, 3)
+}
+
+// echoAfter returns a handler that answers requests only once a channel is closed.
+func echoAfter(enough <-chan struct{}) func(context.Context, *Call, Reply) {
+	return func(ctx context.Context, c *Call, r Reply) {
+		<-enough
+		echo(ctx, c, r)
+	}
+}
+
+// expectServed waits for the results of requests, none of which may have failed.
+func expectServed(t *testing.T, results <-chan error, requests int) {
+	t.Helper()
+	for range requests {
 		if err := <-results; err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// expectOverload waits for the results of requests, all of which must have been refused for want of room.
+func expectOverload(t *testing.T, results <-chan error, requests int) {
+	t.Helper()
+	for range requests {
+		if err := <-results; !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "Server overloaded:") {
+			t.Errorf("got %v", err)
 		}
 	}
 }

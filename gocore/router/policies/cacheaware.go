@@ -103,6 +103,18 @@ func (c *cacheAware) imbalanced(v *view) (relaxed int, unbalanced bool) {
 	return relaxed, high-low > c.abs && float32(high) > float32(low)*float32(c.rel)
 }
 
+// balance returns the worker with the fewest requests in flight; and, while the load is balanced, how many blocks of
+// the prompt are in the tree, and who holds them.
+func (c *cacheAware) balance(v *view, r *router.Request) (relaxed, matched int, holders []holder) {
+	c.due(v.nowMs)
+	relaxed, unbalanced := c.imbalanced(v)
+	if unbalanced {
+		return relaxed, 0, nil
+	}
+	matched, holders = c.tree.match(r.Prompt, c.blocks(r))
+	return relaxed, matched, holders
+}
+
 // leastOf returns the first by number of the holders with the fewest requests in flight that get requests, false for
 // none.
 func leastOf(v *view, holders []holder) (best int, found bool) {
@@ -137,12 +149,7 @@ func newSGLangCacheAware(o router.Options) rule {
 }
 
 func (c *sglangCacheAware) choose(v *view, r *router.Request, _ chance) int {
-	c.due(v.nowMs)
-	relaxed, unbalanced := c.imbalanced(v)
-	if unbalanced {
-		return relaxed
-	}
-	matched, holders := c.tree.match(r.Prompt, c.blocks(r))
+	relaxed, matched, holders := c.balance(v, r)
 	if float32(matched*c.blockSize)/float32(r.PromptTokens) > float32(c.threshold) {
 		for _, h := range holders {
 			if v.has(h.worker) {
@@ -166,12 +173,7 @@ func newVLLMCacheAware(o router.Options) rule {
 }
 
 func (c *vllmCacheAware) choose(v *view, r *router.Request, _ chance) int {
-	c.due(v.nowMs)
-	relaxed, unbalanced := c.imbalanced(v)
-	if unbalanced {
-		return relaxed
-	}
-	matched, holders := c.tree.match(r.Prompt, c.blocks(r))
+	relaxed, matched, holders := c.balance(v, r)
 	// the threshold alone has 32 bits
 	if float64(matched*c.blockSize)/float64(r.PromptTokens) > float64(float32(c.threshold)) {
 		if w, found := leastOf(v, holders); found {
