@@ -296,9 +296,12 @@ func checkHostWords(o *strictjson.Object) error {
 		}
 	}
 	load, store := hostBandwidths(o)
-	for name, gbs := range map[string]float64{"load_ms_per_block": load, "store_ms_per_block": store} {
-		if nested != nil && gbs > 0 && nested.Given(name) {
-			return &strictjson.FieldError{Field: "host_cache." + name, Got: nested.Shown(name),
+	for _, way := range []struct {
+		name string
+		gbs  float64
+	}{{"load_ms_per_block", load}, {"store_ms_per_block", store}} {
+		if nested != nil && way.gbs > 0 && nested.Given(way.name) {
+			return &strictjson.FieldError{Field: "host_cache." + way.name, Got: nested.Shown(way.name),
 				Want: "it left out, as a bandwidth is given"}
 		}
 	}
@@ -336,14 +339,21 @@ func checkHostCache(o *strictjson.Object) error {
 	if err := checkStorage(o, nested); err != nil || s.rules != VLLMOwn {
 		return err
 	}
+	return checkHostOfVLLM(o, nested)
+}
+
+// checkHostOfVLLM refuses what vLLM's scheduler has not beside a host tier, and what was never compared with it.
+func checkHostOfVLLM(o, nested *strictjson.Object) error {
+	const name = "host_cache"
+	s, h := named(o), hostCache(o)
 	for _, member := range []string{"shared_ms_per_block", "shared_workers"} {
-		if nested != nil && nested.Given(member) && !hostCache(o).Shared {
+		if nested != nil && nested.Given(member) && !h.Shared {
 			return &strictjson.FieldError{
 				Field: name + "." + member, Got: nested.Shown(member), Want: "it left out, or shared true with it",
 			}
 		}
 	}
-	if h := hostCache(o); h.Shared && !h.PromptOnly {
+	if h.Shared && !h.PromptOnly {
 		return &strictjson.FieldError{Field: name + ".offload_prompt_only", Got: "false", Want: "true with shared"}
 	}
 	if t := workerType(o); t != engine.Aggregated {
@@ -361,20 +371,19 @@ func checkHostCache(o *strictjson.Object) error {
 			return err
 		}
 	}
-	if h := hostCache(o); o.Int("dp_size") > 1 && (h.Shared || h.Storage.Asked()) {
+	if o.Int("dp_size") > 1 && (h.Shared || h.Storage.Asked()) {
 		return mismatch(o, "dp_size", "1 with host_cache.shared or storage")
 	}
 	for _, other := range []string{
 		"enable_prefix_caching", "enable_chunked_prefill", "watermark", "scheduler_reserve_full_isl",
-		"long_prefill_token_threshold",
-		"prefill_schedule_interval",
+		"long_prefill_token_threshold", "prefill_schedule_interval",
 	} {
 		if !o.AtDefault(other) {
 			return mismatch(o, other, "it left out with host_cache: vLLM's rules for both are not known")
 		}
 	}
-	if blocks := hostCache(o).Blocks; blocks > 0 && hostCache(o).ChunkBlocks > blocks {
-		want := fmt.Sprintf("at most num_blocks, %d", blocks)
+	if h.Blocks > 0 && h.ChunkBlocks > h.Blocks {
+		want := fmt.Sprintf("at most num_blocks, %d", h.Blocks)
 		return &strictjson.FieldError{Field: name + ".blocks_per_chunk", Got: nested.Shown("blocks_per_chunk"),
 			Want: want}
 	}

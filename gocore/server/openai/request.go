@@ -337,10 +337,11 @@ func (r *chatRequest) check() error {
 	if err := onlyText(r.Modalities); err != nil {
 		return err
 	}
-	for name, n := range map[string]*int{"max_tokens": r.MaxTokens, "max_completion_tokens": r.MaxCompletionTokens} {
-		if err := checkMost(name, n); err != nil {
-			return err
-		}
+	if err := checkMost("max_tokens", r.MaxTokens); err != nil {
+		return err
+	}
+	if err := checkMost("max_completion_tokens", r.MaxCompletionTokens); err != nil {
+		return err
 	}
 	if _, err := parseToolChoice(r.ToolChoice); err != nil {
 		return err
