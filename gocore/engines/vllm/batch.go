@@ -66,7 +66,9 @@ func (s *Scheduler) compose() *batch {
 	if s.offload != nil {
 		b.startMs = s.offload.launch(b, s.out.StartMs)
 	}
-	s.interval.end(b.scheduled > 0, b.prompts, b.preempted > 0, s.waiting.Len() > 0)
+	s.interval.end(composed{
+		served: b.scheduled > 0, prompts: b.prompts, preempted: b.preempted > 0, waiting: s.waiting.Len() > 0,
+	})
 	if s.reporting { // before requests become steady whose prompts end in this batch
 		b.work = s.workOf(b)
 	}

@@ -105,7 +105,7 @@ func (s *Scheduler) Settle(passes int) {
 	for range passes {
 		s.composed++
 		s.interval.begin(s.running)
-		s.interval.end(true, false, false, s.waiting.Len() > 0)
+		s.interval.end(composed{served: true, waiting: s.waiting.Len() > 0})
 		t.context += t.size
 		if !t.opensOnly(s.composed) {
 			t.serveDue(t.takeDue(s.composed), s.composed, nil) // none of them ends

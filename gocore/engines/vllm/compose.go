@@ -196,7 +196,7 @@ func (s *Scheduler) hasRoom(r *sequence, now int, hit prefix) bool {
 		if s.rules.ReserveFullISL {
 			need, full = max(wholeNeed, partNeed), whole
 		}
-		s.use.find(need > free, full-hit.held > free)
+		s.use.lacks = engine.LackOf(need > free, full-hit.held > free)
 		return need <= free
 	}
 	if s.rules.ReserveFullISL && whole-hit.held > free {

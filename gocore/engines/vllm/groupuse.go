@@ -9,9 +9,6 @@ type groupUse struct {
 	waits  engine.GroupUse // only the times
 }
 
-// find notes whether the head of the queue lacks blocks, and whether those of full attention alone are too many.
-func (u *groupUse) find(lacks, full bool) { u.lacks = engine.LackOf(lacks, full) }
-
 // pass counts the time of passes that run while the head of the queue waits.
 func (u *groupUse) pass(ms float64) { u.waits.Wait(u.lacks, ms) }
 

@@ -74,15 +74,19 @@ func (i *interval) due() bool {
 	return i.steps+1-i.last >= i.passes
 }
 
-// end notes what a pass did, and whether requests still wait.
-func (i *interval) end(served, prompts, preempted, waiting bool) {
-	if !i.held && !preempted {
-		i.behind = waiting
+// composed is what an interval depends on once a pass is composed: whether the pass serves tokens and computes
+// prompts, whether it has preempted requests, and whether requests still wait.
+type composed struct{ served, prompts, preempted, waiting bool }
+
+// end notes what became of a pass.
+func (i *interval) end(pass composed) {
+	if !i.held && !pass.preempted {
+		i.behind = pass.waiting
 	}
-	if served {
+	if pass.served {
 		i.steps++
 	}
-	if prompts {
+	if pass.prompts {
 		i.last = i.steps
 	}
 }
