@@ -75,24 +75,21 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 	if given.Profile != "" {
 		d.Profile = filepath.Base(given.Profile)
 	}
-	described := key // with what the SDK says of the model
-	ranks := given.Ranks > 1
-	if ranks {
+	if given.Ranks > 1 {
 		d.Experts = "slowest_rank"
 	}
+	known := key // with what the SDK says of the model
 	if given.AIC.Backend != "" {
 		session, err := s.sessions.Open(option, given.AIC)
 		if err != nil {
 			return d, err
 		}
-		known := key
 		if key.Precision == "" {
 			known.Precision = calibration.PrecisionOfWeights(session.Weights)
 		}
-		described = known
 		d.System, d.Model, d.Precision = key.System, key.Model, calibration.PrecisionOf(known)
 		d.Backend, d.BackendVersion, d.Release = given.AIC.Backend, session.Config.Version, session.Release
-		if ranks && session.Experts {
+		if given.Ranks > 1 && session.Experts {
 			d.Experts = "all_ranks"
 		}
 	}
@@ -100,37 +97,48 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 	if prefill != 1 || decode != 1 {
 		d.Speedup = []float64{prefill, decode}
 	}
-	if at := given.Calibration; at != "" {
-		profile, err := calibration.Open(at)
-		if err != nil {
-			return d, err
-		}
-		used := usedCalibration{Profile: filepath.Base(at)}
-		if place := profile.Choose(key); place >= 0 {
-			entry := &profile.Entries[place]
-			used.Level, used.Measurements = entry.Level, entry.Measurements
-			d.Error = entry.Error
-			if d.Precision != entry.Precision {
-				used.Precision = entry.Precision
-			}
-		}
-		d.Calibration = &used
-	}
 	if given.Calibration == "" {
 		d.Knobs = calibrated.Knobs != (engineargs.Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1})
 	} else {
 		d.Knobs = slices.ContainsFunc(ownKnobs, given.Given.Has)
+		if err := d.calibrate(given.Calibration, key); err != nil {
+			return d, err
+		}
 	}
+	d.expect(known, given)
+	return d, nil
+}
+
+// calibrate says which entry of a profile the pool uses, and how large the error of that is.
+func (d *durations) calibrate(at string, key calibration.Key) error {
+	profile, err := calibration.Open(at)
+	if err != nil {
+		return err
+	}
+	d.Calibration = &usedCalibration{Profile: filepath.Base(at)}
+	if place := profile.Choose(key); place >= 0 {
+		entry := &profile.Entries[place]
+		d.Calibration.Level, d.Calibration.Measurements = entry.Level, entry.Measurements
+		d.Error = entry.Error
+		if d.Precision != entry.Precision {
+			d.Calibration.Precision = entry.Precision
+		}
+	}
+	return nil
+}
+
+// expect says which error to expect. Durations that users change, and ranks in lockstep, were never compared with
+// measurements.
+func (d *durations) expect(known calibration.Key, given engineargs.Args) {
 	if d.Knobs || d.Speedup != nil {
 		d.Error = nil
+		return
 	}
-	// Ranks in lockstep were never compared with measurements.
-	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs &&
-		d.Speedup == nil && !ranks {
-		d.Error = calibration.MeasuredError(described, shipped)
-		d.Expected = calibration.Expect(described, shipped)
+	shipped := given.Calibration == calibration.Auto
+	if (shipped || given.Calibration == "") && given.Ranks <= 1 {
+		d.Error = calibration.MeasuredError(known, shipped)
+		d.Expected = calibration.Expect(known, shipped)
 	}
-	return d, nil
 }
 
 // ratio returns by what a clock divides: a ratio of 0 scales nothing.

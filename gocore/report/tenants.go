@@ -41,13 +41,9 @@ type Tenants struct {
 // ByTenant sums up the requests of each tenant. of says whose a request is and its deadline after arrival, 0 for none.
 // The collector must keep all records.
 func (c *Collector) ByTenant(of func(engine.RequestID) (tenant string, deadlineMs float64), sla SLA) Tenants {
-	type latencies struct{ ttft, e2e []float64 }
 	places := map[string]int{}
-	var found []Tenant
-	var times []latencies
-	var deadlines bool
-	type count struct{ good, due, inTime int }
-	var counts []count
+	var tallies []tally
+	deadlines := false
 	for id := range c.records {
 		r := &c.records[id]
 		if math.IsNaN(r.arrivalMs) {
@@ -56,62 +52,90 @@ func (c *Collector) ByTenant(of func(engine.RequestID) (tenant string, deadlineM
 		name, deadlineMs := of(engine.RequestID(id))
 		place, known := places[name]
 		if !known {
-			place = len(found)
+			place = len(tallies)
 			places[name] = place
-			found, times, counts = append(found, Tenant{Name: name}), append(times, latencies{}),
-				append(counts, count{})
+			tallies = append(tallies, tally{Tenant: Tenant{Name: name}})
 		}
-		t, n := &found[place], &counts[place]
-		t.Requests++
-		if deadlineMs > 0 {
-			deadlines = true
-			n.due++
-			if r.ttftMs() <= deadlineMs {
-				n.inTime++
-			}
-		}
-		if r.status == Rejected {
-			t.Rejected++
-		}
-		if r.status != Completed || !r.counts() {
-			continue
-		}
-		t.Completed++
-		t.InputTokens += r.inputTokens
-		t.OutputTokens += int(r.tokens)
-		times[place].ttft, times[place].e2e = append(times[place].ttft, r.ttftMs()), append(times[place].e2e, r.e2eMs())
-		if sla.met(r) {
-			n.good++
+		tallies[place].count(r, deadlineMs, sla)
+		deadlines = deadlines || deadlineMs > 0
+	}
+	var found []Tenant
+	for i := range tallies {
+		found = append(found, tallies[i].summary(sla.IsSet(), deadlines))
+	}
+	jain := divide(found)
+	slices.SortFunc(found, func(a, b Tenant) int { return cmp.Compare(a.Name, b.Name) })
+	return Tenants{Tenants: found, Jain: jain}
+}
+
+// tally is what is counted of a tenant.
+type tally struct {
+	Tenant
+	ttftMs, e2eMs     []float64 // of completed requests
+	good, due, inTime int       // requests within all bounds, with a deadline, with a first token by then
+}
+
+// count counts a request that has arrived.
+func (t *tally) count(r *record, deadlineMs float64, sla SLA) {
+	t.Requests++
+	if deadlineMs > 0 {
+		t.due++
+		if r.ttftMs() <= deadlineMs {
+			t.inTime++
 		}
 	}
+	if r.status == Rejected {
+		t.Rejected++
+	}
+	if r.status != Completed || !r.counts() {
+		return
+	}
+	t.Completed++
+	t.InputTokens += r.inputTokens
+	t.OutputTokens += int(r.tokens)
+	t.ttftMs, t.e2eMs = append(t.ttftMs, r.ttftMs()), append(t.e2eMs, r.e2eMs())
+	if sla.met(r) {
+		t.good++
+	}
+}
+
+// summary returns the figures of the tenant, without its share of all tokens: with goodput if there are bounds, and with
+// deadlines if any tenant has one.
+func (t *tally) summary(goodput, deadlines bool) Tenant {
+	found := t.Tenant
+	if len(t.ttftMs) > 0 {
+		slices.Sort(t.ttftMs)
+		found.MeanTTFTMs, found.MeanE2EMs = meanOf(t.ttftMs), meanOf(t.e2eMs)
+		found.P50TTFTMs, found.P99TTFTMs = rank(t.ttftMs, 0.5), rank(t.ttftMs, 0.99)
+	}
+	if goodput {
+		found.Goodput = &t.good
+	}
+	if deadlines {
+		found.Deadlines, found.InTime = &t.due, &t.inTime
+	}
+	return found
+}
+
+// divide sets the share of each tenant in the tokens of all, and returns the Jain index.
+func divide(tenants []Tenant) (jain float64) {
 	var sum, squares float64
-	for i := range found {
-		t := &found[i]
-		served := float64(t.InputTokens + t.OutputTokens)
+	for i := range tenants {
+		served := tenants[i].served()
 		sum += served
 		squares += float64(served * served)
-		if len(times[i].ttft) > 0 {
-			slices.Sort(times[i].ttft)
-			t.MeanTTFTMs, t.MeanE2EMs = meanOf(times[i].ttft), meanOf(times[i].e2e)
-			t.P50TTFTMs, t.P99TTFTMs = rank(times[i].ttft, 0.5), rank(times[i].ttft, 0.99)
-		}
-		if sla.IsSet() {
-			t.Goodput = &counts[i].good
-		}
-		if deadlines {
-			t.Deadlines, t.InTime = &counts[i].due, &counts[i].inTime
-		}
 	}
-	result := Tenants{Tenants: found, Jain: 1}
-	if sum > 0 {
-		for i := range found {
-			found[i].Share = float64(found[i].InputTokens+found[i].OutputTokens) / sum
-		}
-		result.Jain = float64(sum*sum) / float64(float64(len(found))*squares)
+	if sum == 0 {
+		return 1
 	}
-	slices.SortFunc(found, func(a, b Tenant) int { return cmp.Compare(a.Name, b.Name) })
-	return result
+	for i := range tenants {
+		tenants[i].Share = tenants[i].served() / sum
+	}
+	return float64(sum*sum) / float64(float64(len(tenants))*squares)
 }
+
+// served returns the tokens that the tenant got.
+func (t *Tenant) served() float64 { return float64(t.InputTokens + t.OutputTokens) }
 
 func meanOf(values []float64) *float64 {
 	sum := 0.0

@@ -2,6 +2,7 @@ package answers
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -59,42 +60,17 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		var row struct {
-			Prompt   *string `json:"prompt"`
-			Response *string `json:"response"`
-
-			Calls []recordedCall `json:"tool_calls"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+		prompt, answer, err := readAnswer(lines.Bytes())
+		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		switch {
-		case row.Prompt == nil:
-			return nil, fmt.Errorf("line %d: prompt: missing, want the beginning of what the client says", n)
-		case len(row.Calls) > 0 && row.Response != nil && *row.Response != "":
-			return nil, fmt.Errorf("line %d: response, tool_calls: got both, want one of them", n)
-		case len(row.Calls) == 0 && (row.Response == nil || *row.Response == ""):
-			return nil, fmt.Errorf("line %d: response: missing, want the text of the answer", n)
-		}
-		answer, size := recordedAnswer{Calls: row.Calls}, 0
-		for i, call := range row.Calls {
-			if call.Name == "" || !jsontext.Value(call.Arguments).IsValid() ||
-				jsontext.Value(call.Arguments).Kind() != '{' {
-				return nil, fmt.Errorf("line %d: tool_calls: call %d: want name, and arguments that are an object", n,
-					i)
-			}
-			size += len(call.Name) + len(call.Arguments) + maxWording
-		}
-		if len(row.Calls) == 0 {
-			answer.Text, size = *row.Response, len(*row.Response)
-		}
-		r.longest = max(r.longest, size)
-		if known := r.answers[*row.Prompt]; known != nil {
+		r.longest = max(r.longest, answer.size())
+		if known := r.answers[prompt]; known != nil {
 			known.list = append(known.list, answer)
 			continue
 		}
-		r.answers[*row.Prompt] = &series{list: []recordedAnswer{answer}}
-		r.prompts = append(r.prompts, *row.Prompt)
+		r.answers[prompt] = &series{list: []recordedAnswer{answer}}
+		r.prompts = append(r.prompts, prompt)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err
@@ -104,6 +80,43 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 	}
 	sort.Strings(r.prompts)
 	return r, nil
+}
+
+// readAnswer reads a line of a recording.
+func readAnswer(line []byte) (prompt string, answer recordedAnswer, err error) {
+	var row struct {
+		Prompt   *string `json:"prompt"`
+		Response string  `json:"response"`
+
+		Calls []recordedCall `json:"tool_calls"`
+	}
+	if err := json.Unmarshal(line, &row); err != nil {
+		return "", answer, err
+	}
+	switch {
+	case row.Prompt == nil:
+		return "", answer, errors.New("prompt: missing, want the beginning of what the client says")
+	case len(row.Calls) > 0 && row.Response != "":
+		return "", answer, errors.New("response, tool_calls: got both, want one of them")
+	case len(row.Calls) == 0 && row.Response == "":
+		return "", answer, errors.New("response: missing, want the text of the answer")
+	}
+	for i, call := range row.Calls {
+		if call.Name == "" || !jsontext.Value(call.Arguments).IsValid() ||
+			jsontext.Value(call.Arguments).Kind() != '{' {
+			return "", answer, fmt.Errorf("tool_calls: call %d: want name, and arguments that are an object", i)
+		}
+	}
+	return *row.Prompt, recordedAnswer{Text: row.Response, Calls: row.Calls}, nil
+}
+
+// size bounds the bytes of an answer.
+func (a recordedAnswer) size() int {
+	size := len(a.Text)
+	for _, call := range a.Calls {
+		size += len(call.Name) + len(call.Arguments) + maxWording
+	}
+	return size
 }
 
 // find returns the answers of the longest prompt with which a text begins, nil for none. Of the prompts that are not

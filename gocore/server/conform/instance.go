@@ -233,37 +233,8 @@ func quote(text string) string {
 func (m *instances) object(all []*jsonschema.Schema, depth int) *piece {
 	p := &piece{open: "{", close: "}", between: ", "}
 	m.left -= 2
-	fewest, most := 0, -1
-	var names []string
-	required := map[string]bool{}
-	for _, s := range all {
-		for _, name := range m.schema.properties(s) {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-		if s.MinProperties != nil {
-			fewest = max(fewest, *s.MinProperties)
-		}
-		if s.MaxProperties != nil && (most < 0 || *s.MaxProperties < most) {
-			most = *s.MaxProperties
-		}
-	}
-	for _, s := range all {
-		for _, name := range s.Required {
-			required[name] = true
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-		for _, name := range sortedKeys(s.DependentRequired) {
-			if required[name] || slices.Contains(names, name) {
-				for _, other := range s.DependentRequired[name] {
-					required[other] = required[other] || required[name]
-				}
-			}
-		}
-	}
+	names, required := m.properties(all)
+	fewest, most := sizesOf(all)
 	count := 0
 	for _, name := range names {
 		goal, allowed := property(all, name)
@@ -287,6 +258,49 @@ func (m *instances) object(all []*jsonschema.Schema, depth int) *piece {
 		m.entries(p, all, fewest, most, depth, free)
 	}
 	return p
+}
+
+// properties returns the names that schemas have, in their order, and which of them have to be there.
+func (m *instances) properties(all []*jsonschema.Schema) (names []string, required map[string]bool) {
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, s := range all {
+		for _, name := range m.schema.properties(s) {
+			add(name)
+		}
+	}
+	required = map[string]bool{}
+	for _, s := range all {
+		for _, name := range s.Required {
+			required[name] = true
+			add(name)
+		}
+		for _, name := range sortedKeys(s.DependentRequired) {
+			if required[name] {
+				for _, other := range s.DependentRequired[name] {
+					required[other] = true
+				}
+			}
+		}
+	}
+	return names, required
+}
+
+// sizesOf returns how many properties an object has, as schemas say: at least, and at most, -1 for any number.
+func sizesOf(all []*jsonschema.Schema) (fewest, most int) {
+	most = -1
+	for _, s := range all {
+		if s.MinProperties != nil {
+			fewest = max(fewest, *s.MinProperties)
+		}
+		if s.MaxProperties != nil && (most < 0 || *s.MaxProperties < most) {
+			most = *s.MaxProperties
+		}
+	}
+	return fewest, most
 }
 
 func sortedKeys(m map[string][]string) []string {

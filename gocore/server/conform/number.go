@@ -8,43 +8,11 @@ import (
 
 // number makes a number: a multiple of a step between two bounds.
 func (m *instances) number(all []*jsonschema.Schema, integer bool) *piece {
-	var low, high *big.Rat // nil for none
-	var steps []*big.Rat
-	var without []*big.Rat // bounds that are not allowed themselves
-	for _, s := range all {
-		for _, bound := range []*big.Rat{s.Minimum, s.ExclusiveMinimum} {
-			if bound != nil && (low == nil || bound.Cmp(low) > 0) {
-				low = bound
-			}
-		}
-		for _, bound := range []*big.Rat{s.Maximum, s.ExclusiveMaximum} {
-			if bound != nil && (high == nil || bound.Cmp(high) < 0) {
-				high = bound
-			}
-		}
-		if s.ExclusiveMinimum != nil {
-			without = append(without, s.ExclusiveMinimum)
-		}
-		if s.ExclusiveMaximum != nil {
-			without = append(without, s.ExclusiveMaximum)
-		}
-		if s.MultipleOf != nil {
-			steps = append(steps, s.MultipleOf)
-		}
-	}
+	low, high, without := boundsOf(all)
 	low, high = m.bounds(low, high)
-	step := big.NewRat(1, 1)
-	if !integer {
+	step := stepOf(all, integer)
+	if step == nil {
 		step = fineStep(low, high)
-	}
-	if len(steps) > 0 {
-		step = steps[0]
-		for _, other := range steps[1:] {
-			step = common(step, other)
-		}
-		if integer {
-			step = common(step, big.NewRat(1, 1))
-		}
 	}
 	first, last := roundUp(new(big.Rat).Quo(low, step)), roundDown(new(big.Rat).Quo(high, step))
 	is := func(n *big.Int, bound *big.Rat) bool {
@@ -62,13 +30,8 @@ func (m *instances) number(all []*jsonschema.Schema, integer bool) *piece {
 		return m.fail("no number is a multiple of %s from %s to %s", step.RatString(), low.RatString(),
 			high.RatString())
 	}
-	n := last.Sub(last, first)
-	if n.IsInt64() && n.Int64() < 1<<62 {
-		n.SetInt64(m.rng.Int64N(n.Int64() + 1))
-	} else {
-		n.SetInt64(m.rng.Int64N(1 << 62))
-	}
-	value := new(big.Rat).Mul(new(big.Rat).SetInt(n.Add(n, first)), step)
+	n := m.drawn(first, last)
+	value := new(big.Rat).Mul(new(big.Rat).SetInt(n), step)
 	if value.IsInt() {
 		return m.leaf(value.Num().String())
 	}
@@ -77,6 +40,56 @@ func (m *instances) number(all []*jsonschema.Schema, integer bool) *piece {
 		digits = 15
 	}
 	return m.leaf(value.FloatString(digits))
+}
+
+// boundsOf returns the tightest bounds of schemas, nil for none, and the bounds that are not allowed themselves.
+func boundsOf(all []*jsonschema.Schema) (low, high *big.Rat, without []*big.Rat) {
+	for _, s := range all {
+		for _, bound := range []*big.Rat{s.Minimum, s.ExclusiveMinimum} {
+			if bound != nil && (low == nil || bound.Cmp(low) > 0) {
+				low = bound
+			}
+		}
+		for _, bound := range []*big.Rat{s.Maximum, s.ExclusiveMaximum} {
+			if bound != nil && (high == nil || bound.Cmp(high) < 0) {
+				high = bound
+			}
+		}
+		for _, bound := range []*big.Rat{s.ExclusiveMinimum, s.ExclusiveMaximum} {
+			if bound != nil {
+				without = append(without, bound)
+			}
+		}
+	}
+	return low, high, without
+}
+
+// stepOf returns the smallest number that is a multiple of what all schemas ask for, nil if any number will do.
+func stepOf(all []*jsonschema.Schema, integer bool) (step *big.Rat) {
+	if integer {
+		step = big.NewRat(1, 1)
+	}
+	for _, s := range all {
+		switch {
+		case s.MultipleOf == nil:
+		case step == nil:
+			step = s.MultipleOf
+		default:
+			step = common(step, s.MultipleOf)
+		}
+	}
+	return step
+}
+
+// drawn draws an integer from first to last; of a very long range, from its first 2^62.
+func (m *instances) drawn(first, last *big.Int) *big.Int {
+	n := new(big.Int).Sub(last, first)
+	if n.IsInt64() && n.Int64() < 1<<62 {
+		n.SetInt64(m.rng.Int64N(n.Int64() + 1))
+	} else {
+		n.SetInt64(m.rng.Int64N(1 << 62))
+	}
+	return n.Add(n, first)
 }
 
 // bounds returns those of a schema, or what is near to them or to zero.

@@ -118,7 +118,25 @@ func (r *chatRequest) callable(m *Model) (*answers.Tools, error) {
 	case len(r.Tools) == 0 || m.elsewhere() || !must && m.Answers.ToolCalls == 0 && m.Answers.Mode != answers.Recorded:
 		return nil, nil
 	}
-	t := &answers.Tools{Must: must, Named: c.mode == "named", Parallel: r.Parallel == nil || *r.Parallel}
+	functions, err := r.functions(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(functions) == 0 && must:
+		return nil, badRequest("tools", "none of them is a function with a name")
+	case len(functions) == 0:
+		return nil, nil
+	}
+	t := &answers.Tools{Must: must, Named: c.mode == "named", Parallel: r.Parallel == nil || *r.Parallel,
+		Functions: functions}
+	if t.Named {
+		t.Functions = t.Functions[:1]
+	}
+	return t, nil
+}
+
+// functions reads those of the tools that the choice allows.
+func (r *chatRequest) functions(c toolChoice) (list []answers.Function, err error) {
 	var names []string
 	for i, value := range r.Tools {
 		var one tool
@@ -139,23 +157,14 @@ func (r *chatRequest) callable(m *Model) (*answers.Tools, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.Functions = append(t.Functions, f)
+		list = append(list, f)
 	}
 	for _, name := range c.only {
 		if !slices.Contains(names, name) {
 			return nil, badRequest("tool_choice", "got the function %q, want one of tools", shortened([]byte(name)))
 		}
 	}
-	if len(t.Functions) == 0 {
-		if must {
-			return nil, badRequest("tools", "none of them is a function with a name")
-		}
-		return nil, nil
-	}
-	if t.Named {
-		t.Functions = t.Functions[:1]
-	}
-	return t, nil
+	return list, nil
 }
 
 // function makes a function of which answers may have calls.
