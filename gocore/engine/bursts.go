@@ -23,8 +23,7 @@ type BurstCoaster interface {
 	Coaster
 
 	// CoastWithBursts lets coasts have passes in which requests of the emitting set emit bursts. Their sizes are not
-	// known pass by pass, so this is for shells that need no more than Surplus. It must be called before the first
-	// request.
+	// known pass by pass, so this is for shells to which Surplus is enough. It must be called before the first request.
 	CoastWithBursts()
 
 	// Surplus lists what requests emitted beyond one token in each of the passes that were settled last. It is to be

@@ -153,7 +153,7 @@ func (a *answering) fail(err error) {
 	a.call.Fail(deployment.Failure{Reason: err.Error(), Shutdown: true})
 }
 
-// attempt has a group of workers make the answer, or what is left of it. A finalError would come from any worker.
+// attempt gets the answer, or what is left of it, from a group of workers. A finalError would come from any worker.
 func (a *answering) attempt(ctx context.Context, g *group) error {
 	if g.prefill != nil {
 		return a.attemptSplit(ctx, g)

@@ -57,7 +57,7 @@ func heardOnce(channels []discovery.Channel) (list []discovery.Channel) {
 
 // followChannels subscribes to the KV events of all workers that are there, and to no others.
 func (f *Frontend) followChannels(channels []discovery.Channel) {
-	if !f.hears() {
+	if !f.usesEvents() {
 		return
 	}
 	there := map[source]bool{}
@@ -195,7 +195,7 @@ const maxHeld = 1 << 14
 
 // openFeeds subscribes to the cache events of a worker. Decode workers are not chosen by what they have cached.
 func (f *Frontend) openFeeds(w *worker) {
-	if !f.hears() || w.card.WorkerType == card.Decode {
+	if !f.usesEvents() || w.card.WorkerType == card.Decode {
 		return
 	}
 	r := &w.card.RuntimeConfig

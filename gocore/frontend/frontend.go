@@ -51,12 +51,12 @@ type Config struct {
 	Tokenizer func(folder string) (tokens.Tokenizer, error)
 	Served    Served
 	Log       *slog.Logger
-	// Failed hears that a router outside of the program has failed, after which nothing can be answered. Nil for
+	// Failed is called when a router outside of the program has failed, after which nothing can be answered. Nil for
 	// routers that are part of it.
 	Failed func(error)
 }
 
-// Served hears which models there are. One goroutine calls it.
+// Served is called with the models that there are. One goroutine calls it.
 type Served interface {
 	Add(Model)
 	Remove(name string)
@@ -153,8 +153,8 @@ func (f *Frontend) run() {
 	}
 }
 
-// hears reports whether routers go by KV events.
-func (f *Frontend) hears() bool { return f.config.Mode.Hears(f.config.Rule) }
+// usesEvents reports whether routers go by KV events.
+func (f *Frontend) usesEvents() bool { return f.config.Mode.UsesEvents(f.config.Rule) }
 
 // nowMs returns the time since the start in milliseconds.
 func (f *Frontend) nowMs() float64 { return float64(time.Since(f.started)) / 1e6 }

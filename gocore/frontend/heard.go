@@ -19,7 +19,7 @@ type hearing struct {
 
 // noteUnheard logs, for each worker whose KV events have not been heard for a while, why; and when they are heard.
 func (f *Frontend) noteUnheard(r *roster, now time.Time) {
-	if !f.hears() {
+	if !f.usesEvents() {
 		return
 	}
 	c := f.connections(r)

@@ -84,7 +84,7 @@ func (p *pool) report(err error) {
 	}
 }
 
-// arm has the router told the time when it wants to be. p is locked.
+// arm sets the timer of the router's next tick. p is locked.
 func (p *pool) arm() {
 	next := p.routing.NextTickMs()
 	if p.armed || math.IsInf(next, 1) || p.frontend.life.Err() != nil {

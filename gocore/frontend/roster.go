@@ -189,7 +189,7 @@ func (f *Frontend) removeWorker(key workerKey, w *worker) {
 // findRecovery finds where missed events can be asked for: at the endpoint that the record of an event source names, or
 // under the name that workers of 1.3 give it.
 func (f *Frontend) findRecovery(r *roster) {
-	if !f.hears() {
+	if !f.usesEvents() {
 		return
 	}
 	sources := map[discovery.Endpoint]int{} // the rank for which an endpoint answers

@@ -14,9 +14,9 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// attemptSplit has a prefill worker compute the prompt and a decode worker make the answer. If the prefill worker takes
-// part in hand-offs, both begin at once and meet there; otherwise the decode worker begins when the prefill worker has
-// ended.
+// attemptSplit gets the prompt computed by a prefill worker, and the answer from a decode worker. If the prefill worker
+// takes part in hand-offs, both begin at once and meet there; otherwise the decode worker begins when the prefill
+// worker has ended.
 func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 	first, err := g.prefill.pick(ctx, a.routed())
 	if err != nil {
@@ -57,9 +57,9 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 // handoffGrace is how long a prefill worker may take to end its part when the answer is complete.
 const handoffGrace = 10 * time.Second
 
-// computeBeside has a prefill worker compute the prompt in another goroutine, until its error is there. If it fails it
-// calls stop: the decode worker would wait for a hand-off that does not come. When ctx ends, so does the prefill
-// worker's part, but after a complete answer it may end by itself.
+// computeBeside gets the prompt computed by a prefill worker in another goroutine, until its error is there. If it
+// fails it calls stop: the decode worker would wait for a hand-off that does not come. When ctx ends, so does the
+// prefill worker's part, but after a complete answer it may end by itself.
 func (a *answering) computeBeside(ctx context.Context, stop func(), b *booking, id string,
 	request *wire.Request) <-chan error {
 	computed := make(chan error, 1)
@@ -102,7 +102,7 @@ func room(b *booking) uint64 {
 	return rand.Uint64N((1<<63-1-rank)/ranks)*ranks + rank
 }
 
-// decode has a decode worker make the answer.
+// decode gets the answer from a decode worker.
 func (a *answering) decode(ctx context.Context, g *group, id string, complete func(*wire.Request)) error {
 	b, err := g.answer.pick(ctx, a.routed())
 	if err != nil {
@@ -115,8 +115,8 @@ func (a *answering) decode(ctx context.Context, g *group, id string, complete fu
 	return a.ask(ctx, b, id, request)
 }
 
-// compute has a prefill worker compute the prompt, and returns what the decode worker has to know. It ends with the
-// hand-off.
+// compute gets the prompt computed by a prefill worker, and returns what the decode worker has to know. It ends with
+// the hand-off.
 func (a *answering) compute(ctx context.Context, b *booking, id string, request *wire.Request) (params string,
 	err error) {
 	err = a.exchange(ctx, b, id, request, func(answer *plane.Answer) (err error) {

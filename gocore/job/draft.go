@@ -42,8 +42,8 @@ func RemoveDrafts() {
 	}
 }
 
-// writeDraft has write produce a draft for path. Missing folders are made and a link is followed. After an error there
-// is no draft; otherwise keep or discard has to be called.
+// writeDraft writes a draft for path by calling write. Missing folders are made and a link is followed. After an error
+// there is no draft; otherwise keep or discard has to be called.
 func writeDraft(path string, write func(io.Writer) error) (_ *draft, err error) {
 	d := &draft{given: path, path: path}
 	defer func() { err = nameFile(err, d.given) }()

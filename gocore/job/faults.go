@@ -56,7 +56,7 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 // routerRules are the rules of the releases of Dynamo.
 var routerRules = map[string]replay.RouterRules{"1.3": replay.Rules13, "1.6": replay.Rules16}
 
-// atRate has faults that are drawn happen rate times as often.
+// atRate makes random faults happen rate times as often.
 func atRate(script []faults.Fault, rate float64) ([]faults.Fault, error) {
 	if rate == 0 {
 		return slices.DeleteFunc(script, func(f faults.Fault) bool { return f.MTBFMs > 0 }), nil
@@ -83,7 +83,7 @@ func orNever(o *strictjson.Object, name string) float64 {
 // warnOfUnusedCacheFaults warns of faults of cache events if the router gets no such events.
 func (s *Spec) warnOfUnusedCacheFaults() (warnings []string) {
 	mode := s.routing.Mode
-	if mode.Configured || mode.Asks || mode.Hears {
+	if mode.Configured || mode.Asks || mode.UsesEvents {
 		return nil
 	}
 	for _, kind := range []faults.Kind{faults.EventsLost, faults.RouterStale} {

@@ -55,7 +55,7 @@ func (r *run) ineffective() []string {
 	warnings := slices.Clone(r.unused)
 	w, args := r.workload, r.deployment.args
 	if mode := r.routing.Mode; !mode.Configured {
-		if w.RouterHints && !mode.Asks && !mode.Hears && r.policy == "" {
+		if w.RouterHints && !mode.Asks && !mode.UsesEvents && r.policy == "" {
 			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode "+mode.Name)
 		}
 		if r.deployment.anyPool(func(a engineargs.Args) bool {

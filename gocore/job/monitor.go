@@ -49,7 +49,7 @@ func (m *Monitor) Cancel() { m.cancelled.Store(true) }
 
 // Progress returns a JSON object: the phase ("loading", "running" or "reporting"), the simulated time in milliseconds,
 // and how many requests are done of how many in total (0 while that is not known). Changes of the number of workers are
-// told once: "scaling_events" are those since the last call.
+// reported once: "scaling_events" are those since the last call.
 func (m *Monitor) Progress() string {
 	return fmt.Sprintf(`{"phase":"%s","sim_ms":%g,"done":%d,"total":%d,"scaling_events":%s}`,
 		phase(m.phase.Load()), math.Float64frombits(m.simMs.Load()), m.done.Load(), m.total.Load(), m.scaling.take())

@@ -33,7 +33,7 @@ func TestPolicies(t *testing.T) {
 					`\"target\":\"worker:1\",\"duration_ms\":200}]"}`,
 				"view": `"num_workers":4,"router_config":"{\"metrics_interval_ms\":100,\"router_replicas\":2}"}`,
 			} {
-				if what == "view" && mode.Hears {
+				if what == "view" && mode.UsesEvents {
 					rest = strings.Replace(rest, `,\"router_replicas\":2`, "", 1)
 				}
 				first, _ := run(t, head+rest).Ints("decode_worker_idx")

@@ -31,7 +31,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 		return routing{}, nil, err
 	}
 	mode := routerMode(o)
-	if !mode.Configured && !mode.Asks && !mode.Hears && o.Float("kv_event_lag_ms") > 0 {
+	if !mode.Configured && !mode.Asks && !mode.UsesEvents && o.Float("kv_event_lag_ms") > 0 {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "kv_event_lag_ms", Got: o.Shown("kv_event_lag_ms"),
 			Want: "router_mode " + router.KVMode + " with it: a router of mode " + mode.Name +

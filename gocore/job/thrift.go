@@ -21,7 +21,7 @@ var thrift struct {
 	before int
 }
 
-// beThrifty has Go collect garbage more often until end is called, and now: what was needed to read a trace is over.
+// beThrifty makes Go collect garbage now, and more often until end is called: what was needed to read a trace is over.
 func beThrifty() (end func()) {
 	thrift.mu.Lock()
 	defer thrift.mu.Unlock()

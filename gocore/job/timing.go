@@ -19,7 +19,7 @@ type models struct {
 	told            []*timing.Asked // those of them that are in Python
 }
 
-// err says what a model in Python has failed with, nil for nothing.
+// err returns the error of a model in Python, nil for none.
 func (m models) err() error {
 	for _, one := range m.told {
 		if err := one.Err(); err != nil {

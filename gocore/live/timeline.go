@@ -44,8 +44,8 @@ func (t *timeline) follow(r *runner, number int) {
 	}
 }
 
-// WriteTimeline writes what engines did, as a trace for Perfetto. The process must have been shut down, and have been
-// told to keep a timeline. It reports true if there is more than was kept.
+// WriteTimeline writes what engines did, as a trace for Perfetto. The process must have been shut down, and must have
+// been asked to keep a timeline. It reports true if some of it was not kept.
 func (p *Process) WriteTimeline(out io.Writer) (cut bool, err error) {
 	j := p.timeline.journal
 	j.Merge(p.timeline.parts)

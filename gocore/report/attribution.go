@@ -316,8 +316,8 @@ func (a *attribution) emitted(worker int, p *engine.Pass) {
 	}
 }
 
-// prefillPass does the same for a prefill worker. Its tokens count for nothing; requests that have theirs wait for what
-// comes next.
+// prefillPass does the same for a prefill worker. Its tokens do not count; requests that have theirs wait for the next
+// step.
 func (a *attribution) prefillPass(worker int, p *engine.Pass) {
 	if a == nil || a.attempts != nil {
 		return

@@ -453,7 +453,7 @@ func (r *record) counts() bool {
 	return r.status != Rejected && r.status != Lost && !math.IsNaN(r.firstAdmitMs) && !math.IsNaN(r.firstTokenMs)
 }
 
-// ttftMs and the next return latencies of a request that counts.
+// ttftMs and the functions after it return latencies of a request that counts.
 func (r *record) ttftMs() float64 { return gap(r.arrivalMs, r.firstTokenMs) }
 func (r *record) e2eMs() float64  { return gap(r.arrivalMs, r.lastMs) }
 func (r *record) ttstMs() float64 { return gap(r.firstTokenMs, r.secondTokenMs) }

@@ -105,7 +105,7 @@ func (c *Collector) closeRecord(id engine.RequestID) {
 	p.free = append(p.free, slot)
 }
 
-// leave has the requests that are left when the run ends, leave.
+// leave ends the requests that are left when the run ends.
 func (c *Collector) leave() {
 	for _, id := range c.passing.requests {
 		if id != noRequest {

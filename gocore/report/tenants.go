@@ -99,7 +99,7 @@ func (t *tally) count(r *record, deadlineMs float64, sla SLA) {
 	}
 }
 
-// summary returns the figures of the tenant, without its share of all tokens: with goodput if there are bounds, and with
+// summary returns the figures of the tenant but for its share of all tokens: with goodput if there are bounds, with
 // deadlines if any tenant has one.
 func (t *tally) summary(goodput, deadlines bool) Tenant {
 	found := t.Tenant

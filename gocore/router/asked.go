@@ -29,7 +29,7 @@ type Pool struct {
 // Wishes are what a [Decider] wants to be asked.
 type Wishes struct {
 	TickMs float64 // between two ticks, 0 for none
-	// MetricsMs above 0 has questions tell the loads of the last poll, at 0, 1, 2, ... times MetricsMs.
+	// With MetricsMs above 0, questions contain the loads of the last poll, at 0, 1, 2, ... times MetricsMs.
 	MetricsMs float64
 	Replicas  int // routers that get the requests in turn, see [AskedReplicas]; 0 is 1
 }

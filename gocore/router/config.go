@@ -39,8 +39,7 @@ type Config struct {
 	// weight 1.
 	TenantWeights string
 
-	// MetricsIntervalMs above 0 has decisions go by the loads of the last poll, and Replicas above 1 by that number of
-	// routers.
+	// With MetricsIntervalMs above 0, decisions go by the loads of the last poll; Replicas is the number of routers.
 	MetricsIntervalMs float64
 	Replicas          int
 

@@ -3,28 +3,28 @@ package router
 import "slices"
 
 // Elastic is a router of a pool whose workers come and go. Ids of workers are never used again. A worker that has left
-// the pool may still have requests, of which the router hears until they end.
+// the pool may still have requests; the router gets their events until they end.
 type Elastic interface {
 	Router
 
-	// SetWorkers tells which workers get requests from now on, by ascending id, and that these may have changed.
+	// SetWorkers says which workers get requests from now on, by ascending id, and that these may have changed.
 	// Requests that waited in the router may be sent to them. The slice is copied.
 	SetWorkers(active []int, nowMs float64) ([]Admission, error)
 
-	// Forget tells that a worker is gone, with everything it had cached. It has no request any more.
+	// Forget reports that a worker is gone, with everything it had cached. It has no request any more.
 	Forget(worker int)
 
 	// Waiting is the number of requests that wait in the router.
 	Waiting() int
 
-	// Queues tells that the router keeps requests back while no worker gets any. Others must not be given a request
+	// Queues says that the router keeps requests back while no worker gets any. Others must not be given a request
 	// then.
 	Queues() bool
 }
 
 // Placed is a router that knows on which node a worker is.
 type Placed interface {
-	// Place tells that a worker is where another one was, which it replaces.
+	// Place reports that a worker is where the one was that it replaces.
 	Place(worker, replaced int)
 }
 

@@ -23,9 +23,9 @@ type Mode struct {
 	// Asks tells that decisions come from outside of the program, through Options.Decider. Such a mode is not among
 	// those that users ask for by name.
 	Asks bool
-	// Hears tells that New, which does not look at Options.Config, makes a router that learns of cache events and goes
+	// UsesEvents says that New, which does not look at Options.Config, makes a router that learns of cache events and goes
 	// by priorities.
-	Hears bool
+	UsesEvents bool
 	// Draws tells that New draws random numbers, so that the seed matters.
 	Draws bool
 }

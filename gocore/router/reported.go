@@ -53,11 +53,11 @@ func (r *reported) loads(workers int) workerLoads {
 	return *p
 }
 
-// ShareReports has routers, replicas of each other, tell the loads that all of them make.
+// ShareReports makes routers that are replicas of each other report the loads of all of them together.
 func ShareReports(of []*Asked) { shareReports(of, 0) }
 
-// shareReports has routers tell the loads that all of them make: those of the last poll, or of this instant without an
-// interval.
+// shareReports makes routers report the loads of all of them together: those of the last poll, or of this instant
+// without an interval.
 func shareReports(of []*Asked, everyMs float64) {
 	r := &reported{clock: PollClock{EveryMs: everyMs}, of: of}
 	for _, a := range of {

@@ -9,39 +9,39 @@ import "dynosim/gocore/kvcache"
 // engines. Usually Submit returns the request it was given; a router that keeps requests back returns none then and
 // several later. The slice is valid until the next call. An error ends the run.
 type Router interface {
-	// Traits tells what the loop has to know of the router. They never change.
+	// Traits returns what the loop has to know of the router. They never change.
 	Traits() Traits
 
 	// Submit routes a request: of prefill workers when its prompt is to be computed, of decode workers when room is
 	// needed for it.
 	Submit(r Request, nowMs float64) ([]Admission, error)
 
-	// PrefillCompleted tells that the prompt of a request has been computed, and that more of its tokens are to come.
+	// PrefillCompleted reports that the prompt of a request has been computed, and that more of its tokens are to come.
 	// Routers of decode workers are not told, nor are those that do not observe.
 	PrefillCompleted(id int32, nowMs float64) ([]Admission, error)
 
-	// Free tells that a request has left its worker, or was rejected by it. Prefill workers keep a request until its
+	// Free reports that a request has left its worker, or was rejected by it. Prefill workers keep a request until its
 	// hand-off is complete.
 	Free(id int32, nowMs float64) ([]Admission, error)
 
-	// Cancel tells that a request will not be run, whether it was admitted or still waits in the router. It may come
+	// Cancel reports that a request will not be run, whether it was admitted or still waits in the router. It may come
 	// twice, or for a request that was never submitted.
 	Cancel(id int32, nowMs float64) ([]Admission, error)
 
-	// Apply tells what a worker has stored in its cache and removed from it. Routers of decode workers are not told,
+	// Apply reports what a worker has stored in its cache and removed from it. Routers of decode workers are not told,
 	// nor are those that do not observe.
 	Apply(worker int, events []kvcache.Event)
 }
 
 // Traits are what a loop has to know of a router besides its answers.
 type Traits struct {
-	// Observes tells that the router wants to learn of cache events and completed prompts. Engines report these only
+	// Observes says that the router wants to learn of cache events and completed prompts. Engines report these only
 	// then.
 	Observes bool
-	// InTurn tells that request number n, from 0, always goes to worker n modulo the number of workers, at once.
-	// Workers may then be simulated one after the other.
+	// InTurn says that request number n, from 0, always goes to worker n modulo the number of workers, at once. Workers
+	// may then be simulated one after the other.
 	InTurn bool
-	// Keeps tells that the router may keep requests although workers are idle, or refuse them.
+	// Keeps says that the router may keep requests although workers are idle, or refuse them.
 	Keeps bool
 }
 
@@ -51,13 +51,13 @@ type Ticker interface {
 
 	// NextTickMs returns when, +Inf for never.
 	NextTickMs() float64
-	// Tick tells that it is that time.
+	// Tick reports that it is that time.
 	Tick(nowMs float64) ([]Admission, error)
 }
 
 // Finisher is a router that wants to be told the end of a run.
 type Finisher interface {
-	// Finish tells that it has ended.
+	// Finish reports that it has ended.
 	Finish(nowMs float64) error
 }
 

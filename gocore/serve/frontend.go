@@ -131,7 +131,7 @@ func (s *frontendSpec) parseRouting(o *strictjson.Object) error {
 func (s *frontendSpec) rule(ask Ask) routing.Rule {
 	m := &s.routing
 	return routing.Rule{
-		Hears: m.routing.Mode.Hears || m.routing.Mode.Asks,
+		UsesEvents: m.routing.Mode.UsesEvents || m.routing.Mode.Asks,
 		Make: func(name string, o router.Options) router.Elastic {
 			o.Settings = m.routing.Settings
 			if m.asked != "" {

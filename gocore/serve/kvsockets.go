@@ -71,7 +71,7 @@ func (m *servedModel) openKVSockets(rank *int, log *slog.Logger) (sockets kvSock
 	return sockets, nil
 }
 
-// listen has a cluster publish what its workers store and remove.
+// listen makes a cluster publish what its workers store and remove.
 func (s kvSockets) listen(c *cluster.Config) {
 	if s == nil {
 		return

@@ -39,7 +39,7 @@ type servedModel struct {
 	responses   answers.Mode
 	recording   string // file, "" for none
 	images      openai.Images
-	// timing and policy name what is in Python, "" for nothing.
+	// timing and policy name what is in Python, "" for none.
 	timing, policy string
 	// eventsPorts and replayPorts are where workers publish their KV events, at eventsHost; nil for nowhere.
 	eventsPorts, replayPorts []int
@@ -257,7 +257,7 @@ func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
 		return m.parseAsked(o)
 	}
 	mode := findMode(o.Text("router_mode"))
-	if m.lagMs = o.Float(lag); m.lagMs > 0 && !mode.Configured && !mode.Hears {
+	if m.lagMs = o.Float(lag); m.lagMs > 0 && !mode.Configured && !mode.UsesEvents {
 		return &strictjson.FieldError{
 			Field: lag, Got: o.Shown(lag),
 			Want: "router_mode " + configuredModes() + " with it: another router gets no cache events",

@@ -406,8 +406,7 @@ func (o option) help(group, text string) option {
 	return o
 }
 
-// listing does what help does, for a choice that needs no more words than the choices, of which the first is the
-// default.
+// listing does what help does, for an option whose help is the list of its choices, the first of them the default.
 func (o option) listing(group string) option {
 	return o.help(group, strictjson.Listed(o.Type.(strictjson.Enum).Choices, "%s"))
 }

@@ -79,7 +79,7 @@ func (s *Scheduler) takePages(b *batch) {
 	}
 }
 
-// decodeMs returns how long a batch takes that gives this number of requests a token each.
+// decodeMs returns how long a batch takes that gives a token to each of this number of requests.
 func (s *Scheduler) decodeMs(count, context int) float64 {
 	return s.tokensMs(count, context) + s.clock.HostMs(count)
 }
@@ -108,10 +108,10 @@ func (s *Scheduler) run(b *batch) {
 	}
 }
 
-// results gives every request of a batch that is due one its token, but those that were retracted since, and lets those
-// go that have their last one. Computed prompts enter the tree, and are copied to the host from atMs on: the end of the
-// batch or, of ranks, that of the slowest. Of requests that decode it looks only at those whose first or last token
-// from a decode this is (roll.go).
+// results gives each request of a batch its token, if one is due and it was not retracted since, and ends those that
+// have their last one. Computed prompts enter the tree, and are copied to the host from atMs on: the end of the batch
+// or, of ranks, that of the slowest. Of requests that decode it looks only at those whose first or last token from a
+// decode this is (roll.go).
 func (s *Scheduler) results(b *batch, atMs float64) {
 	if s.pool.Tiered() {
 		s.pool.Tell(atMs)

@@ -53,8 +53,8 @@ func (s *Scheduler) compose() *batch {
 	return b
 }
 
-// mergePrefilled makes the requests run whose prompt the batch before completes, and forgets those that have ended.
-// After a mixed batch they come before those that decoded in it, as in the batch.
+// mergePrefilled runs the requests whose prompts the batch before completes, and forgets those that have ended. After a
+// mixed batch they come before those that decoded in it, as in the batch.
 func (s *Scheduler) mergePrefilled() {
 	if s.over > 0 {
 		s.running = s.withoutOver(s.running)

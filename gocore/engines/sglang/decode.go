@@ -50,14 +50,14 @@ func (s *Scheduler) mixIn(b *batch) {
 	s.mixed = true
 }
 
-// giveTokens gives every running request a token. The pages that this opens must be free.
+// giveTokens gives every running request a token. The pages that these tokens open must be free.
 func (s *Scheduler) giveTokens(b *batch) {
 	s.pool.MakeRoom(len(s.running) * s.pageSize)
 	s.pool.Take(s.opening())
 	s.decodeOnce(b)
 }
 
-// stopEnding makes the requests stop running whose last token is in flight.
+// stopEnding stops the requests whose last token is in flight.
 func (s *Scheduler) stopEnding() {
 	if s.roll.ending == 0 {
 		return
@@ -138,8 +138,8 @@ func newRatio(conservativeness float64) newTokenRatio {
 
 func (n *newTokenRatio) decay() { n.value = max(n.value-n.step, n.lowest) }
 
-// moveWindows lets running requests give up what has left their windows, but not at once: with overlapping batches
-// their prompts have not entered the tree yet.
+// moveWindows lets running requests give up what has left their windows, but not right after their prefill: with
+// overlapping batches their prompts have not entered the tree yet.
 func (s *Scheduler) moveWindows() {
 	if !s.pool.Windowed() {
 		return

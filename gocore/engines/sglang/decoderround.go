@@ -85,7 +85,7 @@ func (d *Decoder) allocate() {
 // whole returns how long a request is going to be, as far as that counts.
 func (r *handed) whole() int { return r.prompt + min(r.output, mostOutput) }
 
-// notice lets requests wait for a seat whose KV has come, in the order in which they got their pages.
+// notice lets requests whose KV has arrived wait for a seat, in the order in which they got their pages.
 func (d *Decoder) notice() {
 	d.loading = slices.DeleteFunc(d.loading, func(r *handed) bool {
 		if r.come {

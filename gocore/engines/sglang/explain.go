@@ -1,6 +1,6 @@
 package sglang
 
-// explain says where the time of the pass that delivers b goes. Requests take part in the pass that runs the batch,
+// explain records where the time of the pass that delivers b goes. Requests take part in the pass that runs the batch,
 // even if they were admitted while the one before ran.
 func (s *Scheduler) explain(b *batch) {
 	p := s.parts
@@ -25,7 +25,7 @@ func (s *Scheduler) explain(b *batch) {
 	}
 }
 
-// explainWait says that the scheduler waits for a copy in all of a pass.
+// explainWait records that the scheduler waits for a copy in all of a pass.
 func (s *Scheduler) explainWait() {
 	if s.parts != nil {
 		s.parts.HostMs = s.out.EndMs - s.out.StartMs

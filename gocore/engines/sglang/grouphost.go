@@ -25,7 +25,7 @@ func (g *Group) held(nowMs float64) bool {
 	return false
 }
 
-// meet has batches that were composed together start together, when no rank stands still any more. It returns that
+// meet makes batches that were composed together start together, once no rank stands still any more. It returns that
 // time.
 func (g *Group) meet(batches []*batch) (ms float64) {
 	if !g.ranks[0].pool.Tiered() {
@@ -68,7 +68,7 @@ func (g *Group) stand() *engine.Pass {
 	return &g.out
 }
 
-// awaitCopy makes a round without a batch last until the next copy ends of a rank in which requests wait.
+// awaitCopy makes a round without a batch last until the next copy ends on a rank where requests wait.
 func (g *Group) awaitCopy() {
 	if !g.ranks[0].pool.Tiered() || slices.ContainsFunc(g.batches, (*batch).runs) {
 		return
@@ -88,7 +88,7 @@ func (g *Group) awaitCopy() {
 	}
 }
 
-// explainWait says that the scheduler waits for a copy in all of a pass.
+// explainWait records that the scheduler waits for a copy in all of a pass.
 func (g *Group) explainWait() {
 	if g.parts != nil {
 		g.parts.HostMs = g.out.EndMs - g.out.StartMs

@@ -77,7 +77,7 @@ func (s *Scheduler) seek() {
 	}
 }
 
-// fetched puts into the tree what has come whole.
+// fetched puts what has arrived whole into the tree.
 func (s *Scheduler) fetched() {
 	for i := 0; i < len(s.prefetches.under); {
 		if r := s.prefetches.under[i]; r.fetch.Read.Over() {

@@ -36,7 +36,7 @@ func (r *receiver) composed(batches int) {
 	r.skipped = (r.skipped + batches) % r.interval
 }
 
-// receive lets the requests join the waiting queue that have come since the scheduler last looked.
+// receive moves the requests that have come since the scheduler last looked into the waiting queue.
 func (s *Scheduler) receive() {
 	if s.receiver.interval == 1 {
 		return // Add lets them join at once

@@ -71,7 +71,7 @@ func (s *Scheduler) leaveRoll(r *sequence) {
 	s.roll.phases[r.place.phase]--
 }
 
-// detach takes r off the roll, which is to get no more tokens from batches composed so far.
+// detach takes r off the roll: it is to get no more tokens from batches composed so far.
 func (s *Scheduler) detach(r *sequence) {
 	s.catchUp(r)
 	if r.place.on {
@@ -115,7 +115,7 @@ func (s *Scheduler) decodeOnce(b *batch) {
 	s.takeEnds(b)
 }
 
-// takeEnds takes the requests off the roll that b, composed last, gives their last token.
+// takeEnds takes off the roll the requests to which b, composed last, gives their last token.
 func (s *Scheduler) takeEnds(b *batch) {
 	t := &s.roll
 	if s.composed < t.nextEnd {

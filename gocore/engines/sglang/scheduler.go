@@ -155,7 +155,7 @@ func (s *Scheduler) Add(req engine.Request) {
 	s.queue(s.newSequence(req))
 }
 
-// queue puts a request at the end of the waiting queue that has just come.
+// queue puts a request that has just come at the end of the waiting queue.
 func (s *Scheduler) queue(r *sequence) {
 	s.waiting.PushBack(r)
 	if s.prefetches != nil {
@@ -289,5 +289,5 @@ func (s *Scheduler) begin(nowMs float64) {
 	s.rejected = s.rejected[:0]
 }
 
-// Unblock implements [engine.Engine]. A request that fits the pool alone never waits for nothing.
+// Unblock implements [engine.Engine]. A request that fits the empty pool never waits in vain.
 func (s *Scheduler) Unblock() bool { return false }

@@ -55,7 +55,7 @@ func find(list []*sequence, id engine.RequestID) *sequence {
 	return nil
 }
 
-// pair lets requests wait for their turn that have room on their decode workers, as long as there are entries.
+// pair lets requests that have room on their decode workers wait for their turn, as long as there are entries.
 func (s *Scheduler) pair() {
 	s.sends.paired = slices.DeleteFunc(s.sends.paired, func(r *sequence) bool {
 		if !r.come || s.sends.entries == 0 {
@@ -68,7 +68,7 @@ func (s *Scheduler) pair() {
 	})
 }
 
-// send notes that the part of a prompt is sent that a pass has computed: whole pages, but for the last one.
+// send notes that the part of a prompt computed by a pass is sent: whole pages, but for the last part.
 func (s *Scheduler) send(p prefill) {
 	r := p.request
 	pages := p.end / s.pageSize

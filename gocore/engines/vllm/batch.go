@@ -131,7 +131,7 @@ func (s *Scheduler) decodeMs(count, context, blocks int) float64 {
 	return float64(seconds * 1000)
 }
 
-// deliver gives every request of a batch that is due one its token, and lets those go that have their last one.
+// deliver gives each request of a batch its token, if one is due, and ends those that have their last one.
 func (s *Scheduler) deliver(b *batch) {
 	s.giveBackLost()
 	s.out.EndMs = s.startOf(b) + b.durations.prefillMs
@@ -234,7 +234,7 @@ func (s *Scheduler) leaveRunning(r *sequence) {
 	s.steady.leave(i)
 }
 
-// forget lets a request go that holds no blocks.
+// forget drops a request that holds no blocks.
 func (s *Scheduler) forget(r *sequence) { s.spareSequences.Put(r) }
 
 // Cancel implements [engine.Engine]. The pass in flight takes as long as it would have taken.

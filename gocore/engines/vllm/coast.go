@@ -39,7 +39,7 @@ func (s *Scheduler) merelyDecodes() bool {
 		s.flying.durations.prefillCount > 0) {
 		return false
 	}
-	if s.hears() || s.offload != nil && !s.offload.quiet() {
+	if s.endsPending() || s.offload != nil && !s.offload.quiet() {
 		return false
 	}
 	return len(s.running) >= s.rules.MaxActiveSeqs || !s.pulls.mayRun() && (s.waiting.Len() == 0 || s.headWaits)

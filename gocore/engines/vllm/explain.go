@@ -17,7 +17,7 @@ func (s *Scheduler) explainLost(b *batch) {
 	s.lost = s.lost[:0]
 }
 
-// explain says where the time of the pass that delivers b goes.
+// explain records where the time of the pass that delivers b goes.
 func (s *Scheduler) explain(b *batch) {
 	p, e, d := s.parts, b.explained, &b.durations
 	if p == nil {

@@ -111,7 +111,7 @@ func (g *Group) ChooseRank(nowMs float64) int {
 func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	g.passEnded(nowMs)
 	g.begin(nowMs)
-	if g.Requests() == 0 && !g.hears() {
+	if g.Requests() == 0 && !g.endsPending() {
 		return &g.out, true
 	}
 	for i := range g.ranks {
@@ -269,14 +269,14 @@ func (r *rank) busyUntil() float64 {
 // Lockstep implements [engine.LockstepReporter].
 func (g *Group) Lockstep() engine.Lockstep { return g.lost }
 
-// passEnded delivers the results of the last pass, as another one follows. A shell may have had it end earlier than it
-// was said to.
+// passEnded delivers the results of the last pass, as another one follows. A shell may have ended it earlier than
+// announced.
 func (g *Group) passEnded(nowMs float64) {
 	g.endMs = min(g.endMs, nowMs)
 	g.deliver(nowMs)
 }
 
-// deliver lets the front end know of the results of a pass that has ended by now.
+// deliver passes the results of a pass that has ended by now to the front end.
 func (g *Group) deliver(nowMs float64) {
 	if g.delivered || nowMs < g.endMs {
 		return

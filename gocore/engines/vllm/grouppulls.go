@@ -16,9 +16,9 @@ func (g *Group) Awake() bool {
 	return slices.ContainsFunc(g.ranks, func(r rank) bool { return len(r.inbox) > 0 || r.Scheduler.Awake() })
 }
 
-// hears reports whether transfers have ended that have had no effect yet.
-func (g *Group) hears() bool {
-	return slices.ContainsFunc(g.ranks, func(r rank) bool { return r.Scheduler.hears() })
+// endsPending reports whether any transfer has ended without having had its effect yet.
+func (g *Group) endsPending() bool {
+	return slices.ContainsFunc(g.ranks, func(r rank) bool { return r.Scheduler.endsPending() })
 }
 
 // applyLate applies what an empty pass has noticed that was composed ahead, as [Scheduler.applyLate] does.
@@ -47,7 +47,7 @@ func (g *Group) asks() bool {
 	return slices.ContainsFunc(g.ranks, func(r rank) bool { return len(r.out.Loads) > 0 })
 }
 
-// sleep has no rank awake, as a pass in which nothing could run has changed nothing.
+// sleep puts all ranks to sleep: a pass in which nothing could run has changed nothing.
 func (g *Group) sleep() {
 	for i := range g.ranks {
 		g.ranks[i].pulls.awake = false
@@ -82,5 +82,5 @@ func (g *Group) partOf(id engine.RequestID) *rank {
 func (r *rank) idles() bool {
 	return len(r.running) == 0 && r.waiting.Len() == 0 && (r.offload == nil || r.offload.quiet()) &&
 		!r.pulls.mayRun() &&
-		(r.flying == nil || r.flying.empty()) && !r.Scheduler.hears()
+		(r.flying == nil || r.flying.empty()) && !r.Scheduler.endsPending()
 }

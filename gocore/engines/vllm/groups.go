@@ -67,7 +67,7 @@ func (s *Scheduler) landed(r *sequence) int {
 	return r.computed
 }
 
-// trim gives back the blocks that a running request needs no more.
+// trim gives back the blocks that a running request no longer needs.
 func (s *Scheduler) trim(r *sequence) {
 	t := &r.tables
 	if s.groups.Beside == 0 || len(t.kept) == 0 {
@@ -92,7 +92,7 @@ func (s *Scheduler) trim(r *sequence) {
 	}
 }
 
-// drop makes the kept entries from first to before last null, group after group, the last one first.
+// drop sets the kept entries from first to before last to null, group after group, the last one first.
 func (s *Scheduler) drop(r *sequence, first, last int) {
 	if first == last {
 		return

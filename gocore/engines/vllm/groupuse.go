@@ -2,7 +2,7 @@ package vllm
 
 import "dynosim/gocore/engine"
 
-// groupUse is what there is to tell of a cache with several groups.
+// groupUse is what is reported of a cache with several groups.
 type groupUse struct {
 	others int // blocks in use by the groups beside the first
 	lacks  engine.Lack

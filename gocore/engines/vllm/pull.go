@@ -63,10 +63,10 @@ type pulled struct {
 var _ engine.Puller = (*Scheduler)(nil)
 
 // Awake implements [engine.Puller].
-func (s *Scheduler) Awake() bool { return s.pulls.awake && (s.Requests() > 0 || s.hears()) }
+func (s *Scheduler) Awake() bool { return s.pulls.awake && (s.Requests() > 0 || s.endsPending()) }
 
-// hears reports whether transfers have ended that have had no effect yet.
-func (s *Scheduler) hears() bool {
+// endsPending reports whether any transfer has ended without having had its effect yet.
+func (s *Scheduler) endsPending() bool {
 	return len(s.pulls.ended) > 0 || len(s.pulls.late) > 0 || s.flying != nil && len(s.flying.noticed) > 0
 }
 
@@ -79,13 +79,13 @@ func (s *Scheduler) Transferred(id engine.RequestID, atMs float64) {
 // Instantly implements [engine.Puller].
 func (s *Scheduler) Instantly(is func(id engine.RequestID) bool) { s.pulls.instantly = is }
 
-// notice has a batch that has just been composed notice the transfers that have ended.
+// notice records, for a batch just composed, which transfers have ended.
 func (s *Scheduler) notice(b *batch) {
 	b.noticed = append(b.noticed, s.pulls.ended...)
 	s.pulls.ended = s.pulls.ended[:0]
 }
 
-// setAside keeps what an empty batch has noticed while another one is waited for first.
+// setAside keeps what an empty batch has noticed until another one, waited for first, is done.
 func (s *Scheduler) setAside(b *batch) {
 	s.pulls.trail = s.handsOff
 	s.pulls.late = append(s.pulls.late, b.noticed...)
@@ -100,9 +100,9 @@ func (s *Scheduler) applyLate() (trail, some bool) {
 	return trail, some
 }
 
-// again reports whether an empty pass that has just been composed is followed by another one at the same instant, as it
-// preempted requests or has noticed that transfers have ended, or as one before it that was waited for, which trail
-// says, has noticed some.
+// again reports whether an empty pass that has just been composed is followed by another one at the same instant. It is
+// if it preempted requests or noticed ends of transfers, or if the pass that was waited for before it (trail) has
+// noticed some.
 func (s *Scheduler) again(b *batch, trail, some bool) bool {
 	some = some || b.preempted > 0 || len(b.noticed) > 0
 	switch {
@@ -151,7 +151,7 @@ func (s *Scheduler) overlook(id engine.RequestID) {
 	}
 }
 
-// loaded lets a request run whose KV is there.
+// loaded lets a request run, as its KV has arrived.
 func (s *Scheduler) loaded(id engine.RequestID) {
 	if r := s.pulls.loads[id]; r != nil {
 		r.pulled.done = true
@@ -200,7 +200,7 @@ func (s *Scheduler) owed() (blocks int) {
 	return blocks
 }
 
-// admitLoaded makes those requests run whose KV is there, in the order in which they began to load, and returns what is
+// admitLoaded runs the requests whose KV has arrived, in the order in which they began to load, and returns what is
 // left of the budget. Each computes the last token of its prompt, which counts as a decode.
 func (s *Scheduler) admitLoaded(b *batch, budget int) int {
 	held := s.pulls.held
@@ -227,13 +227,13 @@ func (s *Scheduler) admitLoaded(b *batch, budget int) int {
 // mayRun reports whether the KV of a held request is there.
 func (p *pulls) mayRun() bool { return len(p.held) > len(p.loads) }
 
-// sparesFromPreemption reports whether a request that would have to be preempted is not, as the pass in flight computes
-// a token for it. The one that lacks blocks waits for the next pass then, with all behind it.
+// sparesFromPreemption reports whether a request is not preempted although blocks are short, as the pass in flight
+// computes a token for it. Then the request that lacks blocks waits for the next pass, with all behind it.
 func (s *Scheduler) sparesFromPreemption(r *sequence) bool {
 	return s.differs.sparesFlying && s.pulls.loads != nil && s.flying != nil && r.servedIn == s.flying.number
 }
 
-// giveBackLost gives back what requests have lost that were preempted while the batch was in flight that ends now.
+// giveBackLost gives back the blocks of requests that were preempted while the batch that ends now was in flight.
 func (s *Scheduler) giveBackLost() {
 	for _, lost := range s.pulls.lost {
 		s.pool.Release(lost.registered, lost.unregistered)

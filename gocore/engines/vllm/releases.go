@@ -7,7 +7,7 @@ import "dynosim/gocore/engineargs"
 type release struct {
 	// sparesLone lets the long_prefill_token_threshold off a request that is alone in the engine.
 	sparesLone bool
-	// passesNulls gives back all states of linear attention that a request needs no more, not only those up to the
+	// passesNulls gives back all states of linear attention that a request no longer needs, not only those up to the
 	// first null.
 	passesNulls bool
 	// stopsShort ends the last but one chunk of a prompt before its last token, where linear attention keeps a state

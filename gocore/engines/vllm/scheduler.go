@@ -240,5 +240,5 @@ func (s *Scheduler) takeEvents() {
 	}
 }
 
-// Unblock implements [engine.Engine]. A request that fits the pool alone never waits for nothing.
+// Unblock implements [engine.Engine]. A request that fits the empty pool never waits in vain.
 func (s *Scheduler) Unblock() bool { return false }

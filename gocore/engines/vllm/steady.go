@@ -65,7 +65,7 @@ func (t *steady) opensOnly(batch int) bool {
 	return true
 }
 
-// takeDue takes the requests off the calendar that a batch has to look at, in running order, with their counters as
+// takeDue takes off the calendar the requests that a batch has to look at, in running order, with their counters as
 // they were before that batch.
 func (t *steady) takeDue(batch int) []*sequence {
 	due := t.days.Take(batch)

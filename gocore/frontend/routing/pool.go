@@ -25,8 +25,8 @@ const (
 type Rule struct {
 	// Make makes the router of a pool, which has no workers yet. The name tells pools of the same stage apart.
 	Make func(name string, o router.Options) router.Elastic
-	// Hears reports whether these routers receive cache events. Others that remember prompts know them by hashes.
-	Hears bool
+	// UsesEvents reports whether these routers receive cache events. Others that remember prompts know them by hashes.
+	UsesEvents bool
 }
 
 // Request is what is known of a request when a worker is chosen for it.
@@ -53,8 +53,8 @@ type Config struct {
 	Blocks              int    // that a worker has room for
 }
 
-// Hears reports whether the router goes by cache events.
-func (m Mode) Hears(r Rule) bool { return m == KV || m == Ruled && r.Hears }
+// UsesEvents reports whether the router goes by cache events.
+func (m Mode) UsesEvents(r Rule) bool { return m == KV || m == Ruled && r.UsesEvents }
 
 // Pool is the workers that may serve the same requests. It is not safe for concurrent use. Times must not go back.
 type Pool struct {
@@ -120,7 +120,7 @@ func New(c Config) *Pool {
 		Blocks:     max(1, c.Blocks),
 		LowerTiers: true,
 	}
-	if c.Mode.Hears(c.Rule) {
+	if c.Mode.UsesEvents(c.Rule) {
 		p.blocks = newBlocks()
 	}
 	if c.Mode == KV {

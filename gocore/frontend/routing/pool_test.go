@@ -275,7 +275,7 @@ func (d *decider) Decide(q *router.Question) (router.Verdict, error) {
 // the time.
 func TestRule(t *testing.T) {
 	d := &decider{}
-	rule := Rule{Hears: true, Make: func(name string, o router.Options) router.Elastic {
+	rule := Rule{UsesEvents: true, Make: func(name string, o router.Options) router.Elastic {
 		if name != "m" || o.Blocks != 7 {
 			t.Errorf("the router is made for %q with %d blocks", name, o.Blocks)
 		}

@@ -251,7 +251,7 @@ func (w *Worker) Load(dpRank, usedBlocks int) {
 	}
 }
 
-// wakeUp has the goroutine that sends what is due look again.
+// wakeUp makes the sending goroutine check again what is due.
 func (w *Worker) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:

@@ -110,8 +110,8 @@ func (x *sentIndex) match(p kvcache.Prompt, blocks int, matched []int) {
 	}
 }
 
-// advance lets those go on that have a whole segment, and settles the others of those that had all before it. It
-// reports whether any goes on.
+// advance keeps the workers that have a whole segment, and settles the others that had all before it. It reports
+// whether any is kept.
 func (x *sentIndex) advance(held *segmentHolders, from int, matched []int) (further bool) {
 	for w, alive := range x.alive {
 		whole := uint64(0)

@@ -77,7 +77,7 @@ var common = []strictjson.Field{
 
 func init() {
 	for _, p := range table {
-		router.Register(router.Mode{Name: p.name, Doc: p.doc, Draws: p.draws, Hears: p.whole != nil,
+		router.Register(router.Mode{Name: p.name, Doc: p.doc, Draws: p.draws, UsesEvents: p.whole != nil,
 			Settings: p.settings(), New: p.make})
 	}
 }

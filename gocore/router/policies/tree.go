@@ -8,7 +8,7 @@ import (
 )
 
 // tree is the prefix tree of a cache-aware router: which workers were sent a prompt that begins with some blocks. The
-// router never hears what the workers really have cached.
+// router never learns what the workers really have cached.
 //
 //	edge [b0 b1 b2] held by 0, 1 --- edge [b3 b4] held by 0
 //	                             \-- edge [b5]    held by 1

@@ -63,7 +63,7 @@ type Question struct {
 	Reasoning bool // whether the answer may begin with reasoning
 	// Form is what an answer that is made up has to be like, nil for anything.
 	Form conform.Form
-	// Tools are what an answer may call, nil for nothing.
+	// Tools are what an answer may call, nil for none.
 	Tools *Tools
 	// AfterResult tells that the client has sent the results of calls, the last of which is Result.
 	AfterResult bool

@@ -39,7 +39,7 @@ type Policies interface {
 	Of(role engine.Role, worker int, about func(engine.RequestID) (router.Request, float64)) engine.Policy
 	// Forget notes that a request has ended, after which another one may have its id.
 	Forget(engine.RequestID)
-	// Err returns what a policy has failed with, nil for nothing.
+	// Err returns the error of a policy, nil for none.
 	Err() error
 }
 
@@ -65,7 +65,7 @@ type Counts struct {
 // Refused is the reason of requests that a router has refused.
 const Refused = "request rejected: " + fleet.Refused
 
-// Sink hears what becomes of one request. Nothing comes after Ended, and nothing after the request was cancelled.
+// Sink receives what becomes of one request. Nothing comes after Ended, and nothing after the request was cancelled.
 type Sink interface {
 	// Routed tells which worker of a pool the router has chosen, and how much of the prompt it took to be cached there.
 	Routed(pool, worker, overlapTokens int)
@@ -105,7 +105,7 @@ type status uint8
 const (
 	unknown status = iota
 	active
-	over // its sink hears nothing any more, though workers may still have it
+	over // its sink gets nothing any more, though workers may still have it
 )
 
 const unassigned = -1
@@ -156,8 +156,7 @@ func New(config Config) *Cluster {
 	return c
 }
 
-// Imports reports whether requests may be Imported: there is one pool, and its engines take prompts over when they are
-// told to.
+// Imports reports whether requests may be Imported: there is one pool, and its engines take prompts over on demand.
 func (c *Config) Imports() bool {
 	return len(c.Pools) == 1 && fleet.Imports(c.Pools[0].Args)
 }
@@ -211,12 +210,12 @@ func (c *Cluster) cancel(r *Request) {
 	r.status = over
 }
 
-// hears reports whether the sink of a request hears what becomes of it.
-func (c *Cluster) hears(r *Request) bool { return r.status == active && c.failure == nil }
+// listens reports whether the sink of a request still receives what becomes of it.
+func (c *Cluster) listens(r *Request) bool { return r.status == active && c.failure == nil }
 
 // end tells a request that it is over, if it does not know.
 func (c *Cluster) end(r *Request, reason string) {
-	if c.hears(r) {
+	if c.listens(r) {
 		r.Sink.Ended(reason, c.fleet.NowMs())
 	}
 	r.status = over

@@ -8,7 +8,7 @@ import (
 	"dynosim/gocore/live/blocks"
 )
 
-// toldBlocks knows the blocks of requests and caches well enough to tell of them outside: by hash and by tokens.
+// toldBlocks knows the blocks of requests and caches well enough to report them outside: by hash and by tokens.
 type toldBlocks struct {
 	blockSize int
 	known     map[uint32]*toldBlock // while a request holds them

@@ -86,7 +86,7 @@ func (c *Cluster) reporter(pool, i int) engine.Reporter {
 
 // Routed implements [fleet.Recorder].
 func (c inside) Routed(p *fleet.Pool, i int, id engine.RequestID, overlapTokens int) {
-	if r := c.requests[id]; c.hears(r) {
+	if r := c.requests[id]; c.listens(r) {
 		r.Sink.Routed(p.Index(), i, overlapTokens)
 	}
 }
@@ -114,7 +114,7 @@ func (c inside) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 		r.admitted = true
 		w.counts.LookedUp += r.PromptTokens
 		w.counts.Reused += a.ReusedTokens
-		if c.hears(r) {
+		if c.listens(r) {
 			r.Sink.Admitted(a.ReusedTokens, pass.StartMs)
 		}
 	}
@@ -136,7 +136,7 @@ func (c inside) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
 			w.counts.Prompt += s.Request.PromptTokens
 		}
 		w.counts.Generated += s.Tokens
-		if c.hears(s.Request) {
+		if c.listens(s.Request) {
 			s.Request.Sink.Emitted(s.Tokens, pass.EndMs)
 		}
 	}

@@ -111,7 +111,7 @@ func (d *Deployment) Abort(reason string) {
 	})
 }
 
-// do has the goroutine do something, and waits for it. It reports false if the deployment has ended.
+// do runs something on the goroutine, and waits for it. It reports false if the deployment has ended.
 func (d *Deployment) do(f func()) bool {
 	done := make(chan struct{})
 	if !d.send(command{do: func() { f(); close(done) }}) {

@@ -33,7 +33,7 @@ func (f *fuse) close() {
 	f.next.close()
 }
 
-// metaspace replaces the character that stands for a blank; in the first token it may stand for nothing.
+// metaspace replaces the character that stands for a blank, or for nothing in the first token.
 type metaspace struct {
 	link
 	mark     string

@@ -199,8 +199,8 @@ func TestBackendFails(t *testing.T) {
 	}
 }
 
-// TestBackendHearsOfClientsThatLeave: the context of a call is done once nothing reads its answer.
-func TestBackendHearsOfClientsThatLeave(t *testing.T) {
+// TestBackendLearnsThatClientsLeave: the context of a call is done once nothing reads its answer.
+func TestBackendLearnsThatClientsLeave(t *testing.T) {
 	begun, cancelled := make(chan struct{}), make(chan struct{})
 	url := frontend(t, func(c *backend.Call) {
 		close(begun)

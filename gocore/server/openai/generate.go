@@ -192,7 +192,8 @@ func (g *generation) decide(ctx context.Context, c *choice, r *sampling, q *ques
 // blockTokens returns the number of tokens of an answer that take as much memory as the blocks of a prompt.
 func blockTokens(prompt, blockSize int) int64 { return int64(prompt / blockSize * 4) }
 
-// room returns the largest number of tokens that an answer may have. most is what the client asks for, nil for nothing.
+// room returns the largest number of tokens that an answer may have. most is what the client asks for, nil for no
+// bound.
 func (m *Model) room(prompt int, most *int, fewest int) (int, error) {
 	room := m.MaxLength - prompt
 	switch {

@@ -162,7 +162,7 @@ func (f *Faults) draw(path, model string) *injected {
 	return &i
 }
 
-// add has a request meet one more fault.
+// add makes a request meet one more fault.
 func (i *injected) add(fault *Fault) {
 	i.delay += time.Duration(fault.DelayMs * 1e6)
 	if fault.Status != 0 && i.problem == nil {

@@ -100,7 +100,7 @@ type tool struct {
 // noParameters is the schema of a function that takes none.
 const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
 
-// callable returns what an answer may call, nil for nothing. Schemas are read only if there may be a call.
+// callable returns the tools that an answer may call, nil for none. Schemas are read only if there may be a call.
 func (r *chatRequest) callable(m *Model) (*answers.Tools, error) {
 	c, err := parseToolChoice(r.ToolChoice)
 	if err != nil {

@@ -208,8 +208,8 @@ func (c *Client) Write(atMs float64, key *kvcache.Key, from, to int) {
 	}
 }
 
-// Leave takes the client of a worker away that is lost: what has not been written whole is not there, and its reads
-// stop. TakeUse and TakeCopies tell of it.
+// Leave removes the client of a lost worker: what has not been written whole is not there, and its reads stop. TakeUse
+// and TakeCopies report it.
 func (c *Client) Leave(nowMs float64) {
 	c.Advance(nowMs)
 	s := c.store

@@ -58,8 +58,8 @@ func compareScores(a, b score) int {
 	return cmp.Compare(b.hit, a.hit)
 }
 
-// scoreQueue finds out how much of each waiting sequence is in the cache, and which are demoted. Two sequences share so
-// many tokens exactly when they agree in the page where those end.
+// scoreQueue finds out how much of each waiting sequence is in the cache, and which are demoted. Two sequences share
+// this many tokens exactly when they agree in the page where those end.
 func (s *Scheduler) scoreQueue() {
 	last := ceilDiv(demotionTokens, s.pageSize) - 1
 	s.lpm.scores = s.lpm.scores[:0]

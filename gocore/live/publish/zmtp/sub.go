@@ -13,7 +13,7 @@ import (
 	"dynosim/gocore/guard"
 )
 
-// Sub hears what the PUB socket at one address publishes. It connects again whenever the connection ends; what is
+// Sub receives what the PUB socket at one address publishes. It connects again whenever the connection ends; what is
 // published meanwhile is lost.
 type Sub struct {
 	address, topic string
@@ -35,7 +35,7 @@ const (
 	maxHeardBytes = 64 << 20
 )
 
-// Subscribe hears the messages whose first frame begins with topic. handle is called with the frames of each, by one
+// Subscribe receives the messages whose first frame begins with topic. handle is called with the frames of each, by one
 // goroutine, until Close. connected is called whenever the subscription has been sent, after which little more is lost.
 func Subscribe(address, topic string, log *slog.Logger, connected func(), handle func(frames [][]byte)) *Sub {
 	ctx, stop := context.WithCancel(context.Background())
@@ -75,7 +75,7 @@ func (s *Sub) run(ctx context.Context) {
 	}
 }
 
-// listen hears messages until the connection ends.
+// listen receives messages until the connection ends.
 func (s *Sub) listen(ctx context.Context) (connected bool, err error) {
 	dialer := net.Dialer{Timeout: handshakeTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", s.address)

@@ -52,7 +52,7 @@ func (l *login) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 // user to decide.
 func (l *login) RequireTransportSecurity() bool { return false }
 
-// call makes a call, and repeats it with a new token as long as etcd does not accept the token. On a slow machine a
+// call makes a call, and repeats it with a new token as long as etcd does not accept the old one. On a slow machine a
 // token may expire before it is used, so one repetition may not be enough; ctx bounds them.
 func (l *login) call(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
