@@ -26,7 +26,9 @@ def _refuse() -> None:
 
 
 def _folders() -> list[str]:
-    """Where the metadata of another package ``dynamo`` may be: beside every part of ours, and where packages go."""
+    """Returns where the metadata of another package ``dynamo`` may be: beside every part of ours, and where packages
+    go.
+    """
     beside = [os.path.dirname(os.path.abspath(part)) for part in sys.modules["dynamo"].__path__]
     installed = [path for path in sys.path if path.endswith("-packages")]
     return list(dict.fromkeys(beside + installed))

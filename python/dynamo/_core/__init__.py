@@ -97,7 +97,7 @@ class RunResult:
         _show(load(), self._run_id, on_progress)
 
     def column_bytes(self, name: str) -> bytes:
-        """A numeric column as 8 bytes per row, little-endian float64 or int64."""
+        """Returns a numeric column as 8 bytes per row, little-endian float64 or int64."""
         core = load()
         try:
             handle = core.core_Column(self._run_id, name)
@@ -113,7 +113,7 @@ class RunResult:
         return data
 
     def column_strings(self, name: str) -> list[str]:
-        """A text column, one string per row."""
+        """Returns a text column, one string per row."""
         try:
             text: str = load().core_Strings(self._run_id, name)
         except RuntimeError as error:
@@ -185,13 +185,16 @@ def convert(config: Mapping[str, Any]) -> str:
 
 
 def inspect(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a trace is like: ``stats`` for programs and the same as ``text``. Interruptible, raises as ``run`` does."""
+    """Returns what a trace is like: ``stats`` for programs and the same as ``text``. Interruptible, raises as ``run``
+    does.
+    """
     found: dict[str, Any] = json.loads(_carry_out("Inspect", config, None, _text))
     return found
 
 
 def foresee(runs: Sequence[Mapping[str, Any]], trace: LoadedTrace | None = None) -> dict[str, Any]:
-    """What is known of runs before they begin: ``room_bytes``, ``keys`` of reports, and ``runs`` with facts of each.
+    """Returns what is known of runs before they begin: ``room_bytes``, ``keys`` of reports, and ``runs`` with facts of
+    each.
 
     gocore/job/foresight.go says what they are. ``trace`` is that of all runs. A run that would be refused has an
     ``error`` among its facts. Interruptible, raises as ``run`` does.
@@ -201,7 +204,8 @@ def foresee(runs: Sequence[Mapping[str, Any]], trace: LoadedTrace | None = None)
 
 
 def profile(planner_profile_data: str) -> dict[str, list[float]]:
-    """The arrays of a table file that Go makes from a folder of measurements, by name; none if the path is such a file.
+    """Returns the arrays of a table file that Go makes from a folder of measurements, by name; none if the path is such
+    a file.
 
     ``decode_itl`` is flat, one row after the other. Raises as ``run`` does.
     """
@@ -211,7 +215,7 @@ def profile(planner_profile_data: str) -> dict[str, list[float]]:
 
 
 def calibrations(engines: Sequence[Mapping[str, Any]], profile: str = "") -> list[dict[str, Any]]:
-    """What calibrations see of engines, given as their arguments: gocore/job/calibrations.go says what that is.
+    """Returns what calibrations see of engines, given as their arguments: gocore/job/calibrations.go says what that is.
 
     ``profile`` is the text of a calibration profile, ``"auto"`` for the shipped one. Raises as ``run`` does.
     """
@@ -221,7 +225,7 @@ def calibrations(engines: Sequence[Mapping[str, Any]], profile: str = "") -> lis
 
 
 def shipped_calibrations(level: str, timing: str) -> list[dict[str, Any]]:
-    """The entries of the shipped calibration of a level and a source of durations, without their knobs."""
+    """Returns the entries of the shipped calibration of a level and a source of durations, without their knobs."""
     config = {"level": level, "timing": timing}
     found: list[dict[str, Any]] = json.loads(_carry_out("ShippedCalibrations", config, None, _text))
     return found
@@ -361,7 +365,7 @@ class _Task:
             self._running.release()
 
     def _answered(self, text: str) -> str:
-        """The result of a run, from its first text, which is the result or a question.
+        """Returns the result of a run, from its first text, which is the result or a question.
 
         Questions for rules in Python, for the planner and for the AIC SDK are answered meanwhile.
         """
@@ -419,7 +423,7 @@ def remove_drafts() -> None:
 
 
 def load(name: str = "_core") -> ModuleType:
-    """An extension module, loaded at the first call.
+    """Returns an extension module, loaded at the first call.
 
     Raises RuntimeError in a child forked after that, and if the other module is loaded: each has a Go runtime of its
     own, which expects to be alone with the signals of a process.
@@ -468,7 +472,9 @@ def _fill_standard_descriptors() -> None:
 
 
 def _standard_input_is_closed() -> bool:
-    """Python is asked, too: a descriptor that was closed when it started may by now be another file."""
+    """Reports whether there is no standard input. Python is asked, too: a descriptor that was closed when it started
+    may by now be another file.
+    """
     return sys.__stdin__ is None or sys.__stdin__.closed or not _is_open(0)
 
 
@@ -495,7 +501,7 @@ def _close(run_id: int) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """A copy of a JSON value in which NaN and the infinities are replaced by the words that Go expects."""
+    """Returns a copy of a JSON value in which NaN and the infinities are replaced by the words that Go expects."""
     if isinstance(value, float):
         return value if value - value == 0 else str(value)
     if isinstance(value, Mapping):

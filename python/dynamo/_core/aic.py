@@ -65,7 +65,7 @@ class NoPredictions(Refusal):
 
 
 def answer(question: str) -> str:
-    """The answer to one question. It never raises: an error is an answer, too."""
+    """Returns the answer to one question. It never raises: an error is an answer, too."""
     try:
         ((verb, asked),) = json.loads(question).items()
         with _sdk_lock:
@@ -88,13 +88,17 @@ class Predictor(Protocol):
     """How long one pass takes, in milliseconds."""
 
     def prefill(self, batch: int, tokens: int, prefix: int) -> float:
-        """``batch`` requests compute ``tokens`` prompt tokens each, after ``prefix`` that are computed."""
+        """Returns the time in which ``batch`` requests compute ``tokens`` prompt tokens each, after ``prefix`` that are
+        computed.
+        """
 
     def decode(self, batch: int, context: int) -> float:
-        """``batch`` requests, whose sequences have ``context`` tokens, get one more token each."""
+        """Returns the time in which ``batch`` requests, whose sequences have ``context`` tokens, get one more token
+        each.
+        """
 
     def experts(self, kind: int, tokens: int) -> float:
-        """The share of expert layers in a prefill or decode part with ``tokens`` of each data-parallel rank.
+        """Returns the share of expert layers in a prefill or decode part with ``tokens`` of each data-parallel rank.
 
         Raises Refusal if they cannot be told apart.
         """
@@ -127,7 +131,7 @@ class CompiledEngine:
 
 
 def _expert_operations(operations: Iterable[Any]) -> list[int]:
-    """The indices of the operations of expert layers."""
+    """Returns the indices of the operations of expert layers."""
     return [index for index, operation in enumerate(operations) if _EXPERTS in operation._name]
 
 
@@ -147,7 +151,7 @@ class OperationWalk:
         self.tokens_per_step = drafts + 1
 
     def operations(self, kind: int) -> Any:
-        """The operations of the model in a prefill or a decode."""
+        """Returns the operations of the model in a prefill or a decode."""
         return self._model.context_ops if kind == _PREFILL else self._model.generation_ops
 
     def prefill(self, batch: int, tokens: int, prefix: int) -> float:
@@ -228,7 +232,7 @@ _remembered: dict[str, str] = {}
 
 
 def opened(asked: Mapping[str, Any]) -> Session | None:
-    """The session of this process that was opened last with all these values, None without one."""
+    """Returns the session of this process that was opened last with all these values, None without one."""
     for session in reversed(_sessions):
         if all(session.asked.get(name, value) == value for name, value in asked.items()):
             return session
@@ -260,7 +264,7 @@ def _open(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(asked: Mapping[str, Any], version_given: bool) -> Session:
-    """The session that a question asks for, with the SDK."""
+    """Returns the session that a question asks for, with the SDK."""
     _sdk()
     with aic_sdk.quickly():
         database, version = _database(asked, version_given)
@@ -277,12 +281,14 @@ def _load(asked: Mapping[str, Any], version_given: bool) -> Session:
 
 
 def _name_in_sdk(model: str) -> str:
-    """The name of a model as ``known_as`` has it. The SDK's list takes longer than a look at the models' files."""
+    """Returns the name of a model as ``known_as`` has it. The SDK's list takes longer than a look at the models'
+    files.
+    """
     return model if _known_config(model) else known_as(model, known_models())
 
 
 def _weights(asked: Mapping[str, Any], experts: bool) -> str:
-    """The data type of most weights of a model as it is predicted, by the SDK's name; "" if it does not tell.
+    """Returns the data type of most weights of a model as it is predicted, by the SDK's name; "" if it does not tell.
 
     Without a data type in the question, the checkpoint decides it.
     """
@@ -300,7 +306,7 @@ def _session(asked: Mapping[str, Any], predictor: Predictor | None, described: M
 
 
 def _once(verb: str, asked: Mapping[str, Any], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The answer to a question about a whole session: the kept one, or that of the SDK.
+    """Returns the answer to a question about a whole session: the kept one, or that of the SDK.
 
     That a model is too large for its GPUs is kept, too.
     """
@@ -364,7 +370,7 @@ def _estimate(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _config_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """The config.json of a session's model, and its hf_quant_config.json, "" without one."""
+    """Returns the config.json of a session's model, and its hf_quant_config.json, "" without one."""
     return _once("model_config", asked, lambda: _config_files(_sessions[asked["session"]].asked["model"]))
 
 
@@ -384,7 +390,7 @@ def _config_files(model: str) -> dict[str, Any]:
 
 
 def _known_config(model: str) -> str:
-    """The path, without its ending, at which the SDK keeps the config.json of a model that it knows.
+    """Returns the path, without its ending, at which the SDK keeps the config.json of a model that it knows.
 
     A part of the SDK has its own package since 0.12.
     """
@@ -400,7 +406,8 @@ def _known_config(model: str) -> str:
 
 
 def _kv_bytes(asked: dict[str, Any]) -> dict[str, Any]:
-    """How many bytes the KV of a token of the whole model has, in a prompt of usual length; None if it is not known.
+    """Returns how many bytes the KV of a token of the whole model has, in a prompt of usual length; None if it is not
+    known.
 
     Parallelism changes nothing: it is asked of the model on one GPU, where no heads are there twice.
     """
@@ -418,7 +425,7 @@ def _kv_bytes_of(session: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _too_large(session: Mapping[str, Any], blocks: Callable[..., int], error: Exception) -> str:
-    """Why there is no KV pool: the model is too large for its GPUs if more of them would have room for it."""
+    """Says why there is no KV pool: the model is too large for its GPUs if more of them would have room for it."""
     tp = session.get("tp_size", 1)
     where = f"{session['model']} on {session['system']}"
     # Experts are spread over as many GPUs, by the way that the session spreads them.
@@ -457,7 +464,7 @@ def _predict(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ask(predictor: Predictor, questions: Iterable[Sequence[int]]) -> tuple[list[float | None], dict[str, str]]:
-    """The SDK's predictions, and by index why there is none."""
+    """Returns the SDK's predictions, and by index why there is none."""
     ms: list[float | None] = []
     errors = {}
     for kind, batch, tokens, prefix in questions:
@@ -513,7 +520,7 @@ def _finite(ms: float) -> float:
 
 
 def _database(asked: Mapping[str, Any], version_given: bool) -> tuple[Any, str]:
-    """The measurements for a system and a backend, and of which version they are."""
+    """Returns the measurements for a system and a backend, and of which version they are."""
     version: str = asked["version"]
     database = _measurements(asked, version)
     if database is not None:
@@ -532,7 +539,9 @@ def _database(asked: Mapping[str, Any], version_given: bool) -> tuple[Any, str]:
 
 @functools.cache
 def _databases() -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """The versions by system and backend. The SDK reads hundreds of files for the answer, which takes a second."""
+    """Returns the versions by system and backend. The SDK reads hundreds of files for the answer, which takes a
+    second.
+    """
     systems: Mapping[str, Mapping[str, Sequence[str]]] = aic_sdk.module("perf_database").get_supported_databases()
     return systems
 
@@ -544,7 +553,7 @@ def _age(version: str) -> list[tuple[int, str]]:
 
 
 def known_models() -> Sequence[str]:
-    """The models that the SDK names; none if it has no list."""
+    """Returns the models that the SDK names; none if it has no list."""
     try:
         names: Sequence[str] = sorted(aic_sdk.module("common").get_default_models())
     except (ImportError, AttributeError):
@@ -553,7 +562,7 @@ def known_models() -> Sequence[str]:
 
 
 def supported() -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """The versions that the SDK has measured, by system and engine. Raises Refusal without the SDK."""
+    """Returns the versions that the SDK has measured, by system and engine. Raises Refusal without the SDK."""
     _sdk()
     with aic_sdk.quickly():
         databases = _databases()
@@ -564,7 +573,7 @@ def supported() -> Mapping[str, Mapping[str, Sequence[str]]]:
 
 
 def known_as(name: str, models: Collection[str]) -> str:
-    """The name by which the SDK knows a model: ``Llama-3.1-70B-Instruct`` is ``Meta-Llama-3.1-70B`` there."""
+    """Returns the name by which the SDK knows a model: ``Llama-3.1-70B-Instruct`` is ``Meta-Llama-3.1-70B`` there."""
     if name in models or os.path.isdir(name):
         return name
     wanted = _plain_name(name)
@@ -574,12 +583,12 @@ def known_as(name: str, models: Collection[str]) -> str:
 
 
 def _plain_name(model: str) -> str:
-    """A name without its owner and what tells tunings apart."""
+    """Returns a name without its owner and what tells tunings apart."""
     return _TUNINGS.sub("", model.rstrip("/").rpartition("/")[2].lower().removeprefix("meta-"))
 
 
 def _measurements(asked: Mapping[str, Any], version: str) -> Any:
-    """What the SDK has measured for a system and a version of a backend, or None."""
+    """Returns what the SDK has measured for a system and a version of a backend, or None."""
     get = aic_sdk.module("perf_database").get_database
     try:
         return get(system=asked["system"], backend=asked["backend"], version=version)
@@ -588,7 +597,9 @@ def _measurements(asked: Mapping[str, Any], version: str) -> Any:
 
 
 def _offered_versions(asked: Mapping[str, Any]) -> Sequence[str]:
-    """The versions that the SDK has for a system and a backend. Raises Refusal if it does not know one of those."""
+    """Returns the versions that the SDK has for a system and a backend. Raises Refusal if it does not know one of
+    those.
+    """
     systems = _databases()
     for field, name, known in (
         ("aic_system", asked["system"], systems),
@@ -644,7 +655,9 @@ def _model(asked: Mapping[str, Any]) -> Any:
 
 
 def _blamed(error: Exception, asked: Mapping[str, Any]) -> str:
-    """The start of the message about a model that the SDK refuses: its name if it is not found, else the sizes too."""
+    """Returns the start of the message about a model that the SDK refuses: its name if it is not found, else the sizes
+    too.
+    """
     name = json.dumps(asked["model"])
     if isinstance(error, OSError) or "Download" in type(error).__name__:
         near = spelling.closest(_plain_name(asked["model"]), {model: _plain_name(model) for model in known_models()})
@@ -701,7 +714,7 @@ def _sdk() -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """An error on one line."""
+    """Returns an error on one line."""
     text = " ".join(str(error).split())
     if isinstance(error, Refusal):
         return text

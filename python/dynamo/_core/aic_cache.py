@@ -66,7 +66,7 @@ class Kept:
         return True
 
     def answer(self, name: str) -> Any:
-        """An answer about the whole session, None if it is not known."""
+        """Returns an answer about the whole session, None if it is not known."""
         return self._answers.get(name)
 
     def keep_answer(self, name: str, answer: Any) -> None:
@@ -75,7 +75,7 @@ class Kept:
         self._fresh += 1 + len(self._predictions)  # rare and dear: worth writing at once
 
     def predictions(self, questions: Sequence[Sequence[int]]) -> list[float | None]:
-        """What is known of each of these questions."""
+        """Returns what is known of each of these questions."""
         known = self._predictions
         found: list[float | None] = []
         for question in questions:
@@ -120,7 +120,7 @@ def _written(answers: Mapping[str, Any], predictions: Mapping[bytes, float]) -> 
 
 
 def _read(content: bytes) -> tuple[dict[str, Any], dict[bytes, float]] | None:
-    """The answers and predictions of a file, None if it is broken or of another format."""
+    """Returns the answers and predictions of a file, None if it is broken or of another format."""
     body = content[4:]
     if len(content) < 4 or struct.unpack("<I", content[:4])[0] != zlib.crc32(body):
         return None
@@ -149,7 +149,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def folder() -> Path | None:
-    """Where answers are kept, None if they are not.
+    """Returns where answers are kept, None if they are not.
 
     ``DYNOSIM_AIC_CACHE`` is a folder, or ``off``; without it the place of the platform for caches.
     """
@@ -168,7 +168,9 @@ def folder() -> Path | None:
 
 
 def of_session(question: Mapping[str, Any]) -> Kept | None:
-    """What is kept of the session that a question opens; None if the cache is off or nothing tells the SDK's files."""
+    """Returns what is kept of the session that a question opens; None if the cache is off or nothing tells the SDK's
+    files.
+    """
     place = folder()
     if place is None or (sdk := _sdk()) is None:
         return None
@@ -185,7 +187,7 @@ def of_session(question: Mapping[str, Any]) -> Kept | None:
 
 @cache
 def _sdk() -> str | None:
-    """A hash of what is installed as the SDK, without loading it; None if that cannot be told.
+    """Returns a hash of what is installed as the SDK, without loading it; None if that cannot be told.
 
     The list of files that an installer leaves has the hash of each. A package that is found before the installed one,
     or one that is worked on in place, has no such list.

@@ -25,12 +25,12 @@ def load() -> None:
 
 
 def module(name: str) -> Any:
-    """A module of the SDK."""
+    """Returns a module of the SDK."""
     return importlib.import_module(f"{PACKAGE}.sdk.{name}")
 
 
 def release() -> str:
-    """The installed release of the SDK."""
+    """Returns the installed release of the SDK."""
     from importlib import metadata
 
     try:
@@ -80,7 +80,7 @@ def quick_yaml() -> Iterator[None]:
 
 
 def _yaml() -> Any:
-    """PyYAML, which the SDK needs; None where it does without."""
+    """Returns PyYAML, which the SDK needs; None where it does without."""
     try:
         return importlib.import_module("yaml")
     except ImportError:

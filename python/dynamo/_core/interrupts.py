@@ -35,7 +35,7 @@ class Watch:
         return self._count() > self._before and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     def _main_thread_unwinds(self) -> bool:
-        """Whether the main thread is handling KeyboardInterrupt, or what has been raised because of it."""
+        """Reports whether the main thread is handling KeyboardInterrupt, or what has been raised because of it."""
         found = sys._current_exceptions().get(threading.main_thread().ident or 0)
         error: BaseException | None = found[1] if isinstance(found, tuple) else found
         seen: set[int] = set()
@@ -48,11 +48,13 @@ class Watch:
 
 
 def _ended_by_interrupt() -> bool:
-    """Whether the last exception that no code handled, which ends a program, was KeyboardInterrupt."""
+    """Reports whether the last exception that no code handled, which ends a program, was KeyboardInterrupt."""
     last = getattr(sys, "last_type", None)
     return isinstance(last, type) and issubclass(last, KeyboardInterrupt)
 
 
 def _program_is_over() -> bool:
-    """Whether the interpreter only waits for its threads. During the first part of that the main thread is alive."""
+    """Reports whether the interpreter only waits for its threads. During the first part of that the main thread is
+    alive.
+    """
     return getattr(threading, "_SHUTTING_DOWN", False) or not threading.main_thread().is_alive()

@@ -18,7 +18,7 @@ _MAX_VALUES = 100_000
 
 
 def expand(name: str, text: str, *, lists: bool = False) -> str:
-    """The JSON text of an option that takes a JSON object, or ``@FILE`` for the object in a JSON or YAML file.
+    """Returns the JSON text of an option that takes a JSON object, or ``@FILE`` for the object in a JSON or YAML file.
 
     ``lists`` tells that a list of objects will do, too. Only files are checked here. Raises ValueError, naming the
     option, or FileNotFoundError.
@@ -33,12 +33,12 @@ def expand(name: str, text: str, *, lists: bool = False) -> str:
 
 
 def is_yaml(path: str) -> bool:
-    """Whether the name of a file says that it holds YAML."""
+    """Reports whether the name of a file says that it holds YAML."""
     return path.lower().endswith(_YAML_NAMES)
 
 
 def read(name: str, path: str) -> dict[str, Any]:
-    """The object in a file, made of plain JSON types.
+    """Returns the object in a file, made of plain JSON types.
 
     Files whose name ends in .yaml or .yml hold YAML, others JSON if they begin like an object. Raises ValueError,
     naming the option and the file, or FileNotFoundError.
@@ -62,7 +62,7 @@ def _read(name: str, path: str, lists: bool) -> Any:
 
 
 def parsed(name: str, path: str, content: str, parse: Callable[[str], Any]) -> Any:
-    """What a function reads from the text of a file. Raises ValueError, naming the option and the file."""
+    """Returns what a function reads from the text of a file. Raises ValueError, naming the option and the file."""
     try:
         found = parse(content)
         _check_size(found)
@@ -74,7 +74,9 @@ def parsed(name: str, path: str, content: str, parse: Callable[[str], Any]) -> A
 
 
 def text(name: str, path: str) -> str:
-    """The text of a file of at most 1 MiB. Raises ValueError, naming the option and the file, or FileNotFoundError."""
+    """Returns the text of a file of at most 1 MiB. Raises ValueError, naming the option and the file, or
+    FileNotFoundError.
+    """
     if not path:
         raise ValueError(f"{name}: the path of the file is empty")
     try:

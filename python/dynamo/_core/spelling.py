@@ -10,7 +10,7 @@ _LONGEST = 128
 
 
 def nearest(typed: str, names: Collection[str]) -> str | None:
-    """The name that was probably meant, None if none is near.
+    """Returns the name that was probably meant, None if none is near.
 
     That is one that differs only in case or separators, or in few letters, or of which more than half was typed.
     """
@@ -30,7 +30,9 @@ def nearest(typed: str, names: Collection[str]) -> str | None:
 
 
 def ending(typed: str, names: Collection[str]) -> str | None:
-    """The only name whose last word was typed, as ``port`` of ``http-port``; None if there are none or several."""
+    """Returns the only name whose last word was typed, as ``port`` of ``http-port``; None if there are none or
+    several.
+    """
     found = [name for name in names if typed and name.endswith((f"-{typed}", f"_{typed}"))]
     return found[0] if len(found) == 1 else None
 
@@ -50,7 +52,7 @@ def offer(typed: str, names: Collection[str]) -> str:
 
 
 def closest(typed: str, names: Mapping[str, str], count: int = 3) -> list[str]:
-    """The keys of ``names`` whose values are nearest to what was typed, the nearest first."""
+    """Returns the keys of ``names`` whose values are nearest to what was typed, the nearest first."""
     return sorted(names, key=lambda name: _remoteness(typed, names[name]))[:count]
 
 
@@ -63,12 +65,12 @@ def _remoteness(typed: str, name: str) -> int:
 
 
 def _plain(name: str) -> str:
-    """A name without case and separators, in which spellings differ."""
+    """Returns a name without case and separators, in which spellings differ."""
     return name.lower().replace("_", "").replace("-", "")
 
 
 def _edits(a: str, b: str) -> int:
-    """Levenshtein distance: the fewest insertions, deletions and replacements that turn a into b."""
+    """Returns the Levenshtein distance: the fewest insertions, deletions and replacements that turn a into b."""
     row = list(range(len(b) + 1))
     for i, left in enumerate(a):
         diagonal, row[0] = row[0], i + 1

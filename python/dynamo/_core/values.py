@@ -19,7 +19,7 @@ _SHOWN = 60
 
 
 def show(value: object) -> str:
-    """A value as messages print it: as JSON would, with the words nan, inf and -inf."""
+    """Returns a value as messages print it: as JSON would, with the words nan, inf and -inf."""
     if isinstance(value, float) and not is_finite(value):
         return str(float(value))
     if isinstance(value, int) and value.bit_length() > _LONGEST_INT_BITS:
@@ -33,7 +33,7 @@ def show(value: object) -> str:
 
 
 def brief(text: str) -> str:
-    """A text as messages quote it: cut when long."""
+    """Returns a text as messages quote it: cut when long."""
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
@@ -70,7 +70,7 @@ def number(name: str, value: object, want: str = "a number") -> float:
 
 
 def text(name: str, value: object, want: str = "a string") -> str:
-    """A text that Go can read: one that UTF-8 cannot encode is a ValueError."""
+    """Returns a text that Go can read: one that UTF-8 cannot encode is a ValueError."""
     if not isinstance(value, str):
         raise wrong_type(name, value, want)
     try:
@@ -81,14 +81,16 @@ def text(name: str, value: object, want: str = "a string") -> str:
 
 
 def path(name: str, value: object) -> str:
-    """A path as text."""
+    """Returns a path as text."""
     if not isinstance(value, str | os.PathLike):
         raise wrong_type(name, value, "a path")
     return text(name, os.fsdecode(value), "a path")
 
 
 def json_object(name: str, value: Mapping[Any, Any], real: Callable[[str, float], Any] | None = None) -> dict[str, Any]:
-    """A copy of value made of plain JSON types; ``real`` converts its floats, which must be finite by default."""
+    """Returns a copy of value made of plain JSON types; ``real`` converts its floats, which must be finite by
+    default.
+    """
     try:
         return {text(f"{name} key", key): _plain(f"{name}: {key}", item, real or finite) for key, item in value.items()}
     except RecursionError:
@@ -96,7 +98,7 @@ def json_object(name: str, value: Mapping[Any, Any], real: Callable[[str, float]
 
 
 def json_value(name: str, value: object) -> Any:
-    """A copy of value made of plain JSON types, with ``name`` as the path to it in messages."""
+    """Returns a copy of value made of plain JSON types, with ``name`` as the path to it in messages."""
     try:
         return _plain(name, value, finite)
     except RecursionError:
@@ -132,7 +134,7 @@ def finite(name: str, value: float) -> float:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of a JSON object; a hook for json.loads. Raises ValueError for a key that is given twice."""
+    """Returns the members of a JSON object; a hook for json.loads. Raises ValueError for a key that is given twice."""
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
@@ -146,5 +148,5 @@ def wrong_type(name: str, value: object, want: str) -> TypeError:
 
 
 def _is_bool(value: object) -> bool:
-    """Whether value is a bool or numpy's, whose class is called bool_ or, since numpy 2, bool."""
+    """Reports whether value is a bool or numpy's, whose class is called bool_ or, since numpy 2, bool."""
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")

@@ -29,7 +29,9 @@ _MAX_MEMBERS = 100_000
 
 
 def parse(text: str) -> Any:
-    """The value that a YAML text holds. Raises ValueError, and RecursionError for a text that nests too deeply."""
+    """Returns the value that a YAML text holds. Raises ValueError, and RecursionError for a text that nests too
+    deeply.
+    """
     try:
         yaml: Any = importlib.import_module("yaml")
     except ImportError:

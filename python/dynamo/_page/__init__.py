@@ -22,7 +22,7 @@ SHARED_SCRIPTS = ("elements.js", "charts.js")
 
 
 def whole(package: str, scripts: Sequence[str], parts: Mapping[str, str], data: Any) -> str:
-    """The text of a page.
+    """Returns the text of a page.
 
     Args:
         package: The package with the template of the main part, ``page.html``, the styles ``page.css`` and the scripts.
@@ -51,7 +51,7 @@ def _file(package: str, name: str) -> str:
 
 
 def short(number: float | None) -> float | int | None:
-    """A number with six digits, which is more than a chart shows. None for NaN."""
+    """Returns a number with six digits, which is more than a chart shows. None for NaN."""
     if number is None or number != number:
         return None
     digits = float(f"{number:.6g}")
@@ -59,5 +59,5 @@ def short(number: float | None) -> float | int | None:
 
 
 def breakable(name: str) -> str:
-    """A name as HTML that narrow windows break between its words only, after dots, underscores and slashes."""
+    """Returns a name as HTML that narrow windows break between its words only, after dots, underscores and slashes."""
     return re.sub(r"([._/])(?=.)", r"\1<wbr>", html.escape(name))

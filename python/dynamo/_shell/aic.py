@@ -44,12 +44,12 @@ class AicPerfConfig(FieldSet):
 
     @staticmethod
     def from_json(text: str) -> AicPerfConfig:
-        """A configuration from the text of a JSON object. Raises ValueError for anything wrong in it."""
+        """Returns a configuration from the text of a JSON object. Raises ValueError for anything wrong in it."""
         try:
             return AicPerfConfig._of(parse(fields_of(None, AicPerfConfig._table), text))
         except ValueError as error:
             raise ValueError(f"AicPerfConfig JSON: {error}") from None
 
     def copy(self) -> AicPerfConfig:
-        """An independent copy."""
+        """Returns an independent copy."""
         return AicPerfConfig._of(dict(self._given))

@@ -88,7 +88,7 @@ def _help_width() -> int:
 
 
 def _columns() -> int | None:
-    """COLUMNS of the environment, None if it is no number above 0."""
+    """Returns COLUMNS of the environment, None if it is no number above 0."""
     with contextlib.suppress(ValueError):
         return max(int(os.environ.get("COLUMNS", "")), 0) or None
     return None
@@ -130,7 +130,7 @@ def fail(message: object, code: int) -> int:
 
 
 def say(message: str) -> None:
-    """One line on standard error, whatever the message contains; nothing if that is closed or full."""
+    """Writes one line on standard error, whatever the message contains; nothing if that is closed or full."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     if sys.stderr is not None:  # to print(), None would mean standard output
         with contextlib.suppress(OSError):
@@ -155,7 +155,7 @@ def output_width() -> int | None:
 
 
 def draws_boxes() -> bool:
-    """Whether standard output shows box characters: its encoding has them, and it is no dumb terminal."""
+    """Reports whether standard output shows box characters: its encoding has them, and it is no dumb terminal."""
     try:
         "┏━┳┓┃┡╇┩└┴┘…".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:

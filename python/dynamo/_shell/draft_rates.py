@@ -8,7 +8,8 @@ from dynamo._shell.tables import table
 
 
 def accept_rates(text: str | None, drafts: int) -> str:
-    """One rate for each draft token: those in the text, without the last ones if they are too many, 0 for missing ones.
+    """Returns one rate for each draft token: those in the text, without the last ones if they are too many, 0 for
+    missing ones.
 
     Without a text they are the defaults. A text that is no list of numbers is left as it is: a run refuses it.
     """
@@ -24,5 +25,5 @@ def accept_rates(text: str | None, drafts: int) -> str:
 
 
 def _plain(rate: float) -> str:
-    """The shortest decimal that means the same float, without an exponent."""
+    """Returns the shortest decimal that means the same float, without an exponent."""
     return f"{Decimal(repr(rate)):f}".removesuffix(".0")

@@ -225,27 +225,27 @@ class MockEngineArgs(FieldSet):
 
     @staticmethod
     def from_json(text: str) -> MockEngineArgs:
-        """Engine arguments from the text of a JSON object, which may have the nested form of Dynamo 1.6.
+        """Returns engine arguments from the text of a JSON object, which may have the nested form of Dynamo 1.6.
 
         Raises ValueError for anything wrong in it.
         """
         return MockEngineArgs._of(parse(fields_of(None), text, _flat))
 
     def copy(self) -> MockEngineArgs:
-        """An independent copy."""
+        """Returns an independent copy."""
         return MockEngineArgs._of(dict(self._given))
 
     def with_overrides(self, **changes: Unpack[EngineFields]) -> MockEngineArgs:
-        """A copy with these fields changed; None keeps a field as it is."""
+        """Returns a copy with these fields changed; None keeps a field as it is."""
         changed = MockEngineArgs(**{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
         return MockEngineArgs._of(self._merged(changed._given))
 
     def is_prefill(self) -> bool:
-        """Whether this engine only processes prompts."""
+        """Reports whether this engine only processes prompts."""
         return bool(self.worker_type == "prefill")
 
     def is_decode(self) -> bool:
-        """Whether this engine only generates."""
+        """Reports whether this engine only generates."""
         return bool(self.worker_type == "decode")
 
     def _keep(self, given: dict[str, Any]) -> None:
@@ -259,7 +259,7 @@ class MockEngineArgs(FieldSet):
             super().__setattr__(name, value)
 
     def _merged(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The given values with changes; a new pool size replaces both of its spellings."""
+        """Returns the given values with changes; a new pool size replaces both of its spellings."""
         kept = dict(self._given)
         if any(name in changes for name in _POOL_SIZE):
             for name in _POOL_SIZE:
@@ -294,7 +294,7 @@ class MockEngineArgs(FieldSet):
 
 
 def _flat(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of an object in either form."""
+    """Returns the fields of an object in either form."""
     if "engine" not in given and "dynamo" not in given and not isinstance(given.get("timing_model"), Mapping):
         return given
     from dynamo._shell.launch import flat  # not before it is needed: the command line starts here, too

@@ -47,7 +47,7 @@ class Field(NamedTuple):
     """Whether Python also takes a path object."""
 
     def obeyed_by(self, value: Any) -> bool:
-        """Whether a value of the right type is in range."""
+        """Reports whether a value of the right type is in range."""
         if value is None or self.type in ("bool", "string", "object", "objects", "any"):
             return True
         if self.choices is not None:
@@ -64,7 +64,7 @@ Fields = Mapping[str, Field]
 
 @cache
 def fields_of(nested: str | None, of: str = "engine_args") -> Fields:
-    """The fields of the whole object (None) or of one of its nested objects."""
+    """Returns the fields of the whole object (None) or of one of its nested objects."""
     rows = table(of)["fields"] if nested is None else table(of)["nested"][nested]
     return {row["name"]: Field(**{key: row[key] for key in Field._fields if key in row}) for row in rows}
 
@@ -89,7 +89,7 @@ class FieldSet:
 
     @classmethod
     def _by_name(cls, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a constructor that takes fields by position, too, in the order of the table."""
+        """Returns the arguments of a constructor that takes fields by position, too, in the order of the table."""
         order = [field.name for field in cls._fields().values() if not field.keyword_only and not field.json_only]
         if len(positional) > len(order):
             raise TypeError(f"got {len(positional)} positional arguments, want at most {len(order)}")
@@ -104,7 +104,7 @@ class FieldSet:
 
     @classmethod
     def _of(cls: type[Self], given: dict[str, Any]) -> Self:
-        """An object with values that have been checked already."""
+        """Returns an object with values that have been checked already."""
         made = cls.__new__(cls)
         made._keep(given)
         return made
@@ -128,14 +128,14 @@ class FieldSet:
         return [*super().__dir__(), *self._fields()]
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same values, given or by default."""
+        """Reports whether both have the same values, given or by default."""
         if type(self) is not type(other):
             return NotImplemented
         assert isinstance(other, FieldSet)
         return self._meaning() == other._meaning()
 
     def _meaning(self) -> dict[str, Any]:
-        """Every field with its value, given or by default."""
+        """Returns every field with its value, given or by default."""
         return {field.name: self._read(field) for field in self._fields().values() if not field.json_only}
 
     def __repr__(self) -> str:
@@ -145,11 +145,11 @@ class FieldSet:
         return type(self)._of, (self._given,)
 
     def to_dict(self) -> dict[str, Any]:
-        """The given values as plain types."""
+        """Returns the given values as plain types."""
         return {name: value.to_dict() if isinstance(value, FieldSet) else value for name, value in self._given.items()}
 
     def to_json(self) -> str:
-        """The given values as the text of a JSON object."""
+        """Returns the given values as the text of a JSON object."""
         return json.dumps(self.to_dict())
 
 
@@ -179,7 +179,9 @@ class FieldSignature:
 
 
 def check(fields: Fields, given: Mapping[str, Any], path: str = "", from_json: bool = False) -> dict[str, Any]:
-    """The values as plain types. Raises TypeError for a wrong type, ValueError naming every value out of range."""
+    """Returns the values as plain types. Raises TypeError for a wrong type, ValueError naming every value out of
+    range.
+    """
     checked = {}
     broken = []
     for name, value in given.items():
@@ -241,7 +243,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any, str], Any]] = {
 
 
 def _nested(field: Field, name: str, value: Any, from_json: bool) -> Any:
-    """A nested object: an instance of its class if it has one, else a dict."""
+    """Returns a nested object: an instance of its class if it has one, else a dict."""
     kind = next((kind for kind in FieldSet.__subclasses__() if kind._section == field.name), None)
     if kind is not None and isinstance(value, kind):
         return value

@@ -16,12 +16,14 @@ _OBJECTS = ("engine", "dynamo")
 
 
 def is_nested(given: Mapping[str, Any]) -> bool:
-    """Whether engine arguments have the nested form, or a timing model that is an object."""
+    """Reports whether engine arguments have the nested form, or a timing model that is an object."""
     return any(name in given for name in _OBJECTS) or isinstance(given.get("timing_model"), Mapping)
 
 
 def flat(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Engine arguments in flat form. Raises TypeError for an unknown member, ValueError for one that is refused."""
+    """Returns engine arguments in flat form. Raises TypeError for an unknown member, ValueError for one that is
+    refused.
+    """
     if not is_nested(given):
         return dict(given)
     fields: dict[str, Any] = {}

@@ -21,5 +21,5 @@ INSTEAD = {
 
 
 def missing(module: str, name: str) -> ImportError:
-    """The error of an import of such a name."""
+    """Returns the error of an import of such a name."""
     return ImportError(f"{name} of ai-dynamo is not part of dynosim: {INSTEAD[name]}", name=module)

@@ -52,7 +52,7 @@ def bar(unit: str) -> Iterator[Callable[[int, int, str], None] | None]:
 
 
 def _shows_bars() -> bool:
-    """Whether this is a cell of a notebook, which runs in the main thread, and tqdm can draw there."""
+    """Reports whether this is a cell of a notebook, which runs in the main thread, and tqdm can draw there."""
     ipython = sys.modules.get("IPython")
     if ipython is None or threading.current_thread() is not threading.main_thread():
         return False

@@ -49,13 +49,13 @@ class Option(NamedTuple):
 
 @cache
 def options_of(name: str) -> Mapping[str, Option]:
-    """The options in a table, by name and in its order."""
+    """Returns the options in a table, by name and in its order."""
     rows = table(name)["fields"]
     return {row["name"]: Option(**{key: row[key] for key in Option._fields if key in row}) for row in rows}
 
 
 def run_options(*, takes: Iterable[str] = ()) -> Mapping[str, Option]:
-    """The options of a run; with ``takes``, those that accept one of these forms of values."""
+    """Returns the options of a run; with ``takes``, those that accept one of these forms of values."""
     wanted = frozenset(takes)
     return {name: option for name, option in options_of("run_options").items() if not wanted or option.takes in wanted}
 
@@ -70,14 +70,16 @@ def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> N
 
 
 def _flags(option: Option) -> tuple[str, ...]:
-    """The spellings of an option: Dynamo 1.6 has ais for aic, and other commands other words for the same thing."""
+    """Returns the spellings of an option: Dynamo 1.6 has ais for aic, and other commands other words for the same
+    thing.
+    """
     newer = option.flag.replace("--aic-", "--ais-")
     others = [newer] if newer != option.flag else []
     return (option.flag, *others, *ALIASES.get(option.flag, ()))
 
 
 def _form(option: Option) -> dict[str, Any]:
-    """The type by which argparse reads the value of an option."""
+    """Returns the type by which argparse reads the value of an option."""
     if option.type == "bool":
         return {"action": argparse.BooleanOptionalAction if option.off else "store_true"}
     parse = float if option.metavar == "X" else _PARSERS.get(option.type)
@@ -86,7 +88,7 @@ def _form(option: Option) -> dict[str, Any]:
 
 
 def _number(parse: Callable[[str], int | float], want: str) -> Callable[[str], int | float]:
-    """What reads a number and says, if it is none, which numbers are wanted."""
+    """Returns what reads a number and says, if it is none, which numbers are wanted."""
 
     def read(text: str) -> int | float:
         try:

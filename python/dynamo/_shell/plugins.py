@@ -51,11 +51,11 @@ class Answers:
         """What is probably a mistake in a rule."""
 
     def answer(self, question: str) -> str:
-        """The answer. What a rule raises is kept, and the run ends with it."""
+        """Returns the answer. What a rule raises is kept, and the run ends with it."""
         raise NotImplementedError
 
     def explain(self, error: BaseException) -> BaseException:
-        """The exception for the caller of a run that has ended with this error."""
+        """Returns the exception for the caller of a run that has ended with this error."""
         failure = self.failure
         assert failure is not None
         if not isinstance(failure, Exception):
@@ -106,7 +106,7 @@ def not_made(kind: Kind, text: str, error: Exception) -> str:
 
 
 def find(kind: Kind, text: str) -> Any:
-    """The class, function or object that a text names. Raises ValueError or FileNotFoundError."""
+    """Returns the class, function or object that a text names. Raises ValueError or FileNotFoundError."""
     place, separator, name = text.rpartition(":")
     if not separator:
         return _installed(kind, text)
@@ -135,7 +135,7 @@ def _near(kind: Kind, module: object) -> str:
 
 
 def _file(path: str) -> object:
-    """The module in a file, anew for each run, so that nothing is left over of another one."""
+    """Returns the module in a file, anew for each run, so that nothing is left over of another one."""
     whole = Path(path).expanduser()
     if not whole.is_file():
         raise FileNotFoundError(path)
@@ -170,7 +170,7 @@ _numpy: Any = None
 
 
 def _load_numpy() -> Any:
-    """Numpy, or False without it."""
+    """Returns numpy, or False without it."""
     global _numpy
     if _numpy is None:
         try:
@@ -183,7 +183,7 @@ def _load_numpy() -> Any:
 
 
 def array_of(kind: str, items: list[Any]) -> Array:
-    """A read-only array of integers, kind ``"q"``, or of floats, ``"d"``."""
+    """Returns a read-only array of integers, kind ``"q"``, or of floats, ``"d"``."""
     numpy = _numpy if _numpy is not None else _load_numpy()
     if not numpy:
         return memoryview(array.array(kind, items)).toreadonly()

@@ -49,7 +49,7 @@ class Process:
             raise self._death() from None
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable when the work is done, or the process has died."""
+        """Returns the descriptor that becomes readable when the work is done, or the process has died."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
@@ -64,7 +64,7 @@ class Process:
         return True
 
     def result(self) -> Any:
-        """What came out of the work. Raises the exception with which it has failed, or Died."""
+        """Returns what came out of the work. Raises the exception with which it has failed, or Died."""
         assert self._process.stdout is not None
         try:
             failed, result = pickle.load(self._process.stdout)

@@ -85,7 +85,7 @@ class KvRouterConfig(FieldSet):
 
     @staticmethod
     def from_json(text: str) -> KvRouterConfig:
-        """A configuration from the text of a JSON object. Raises ValueError for anything wrong in it."""
+        """Returns a configuration from the text of a JSON object. Raises ValueError for anything wrong in it."""
         try:
             given = parse(fields_of(None, KvRouterConfig._table), text)
             _refuse_policies(given)
@@ -94,7 +94,7 @@ class KvRouterConfig(FieldSet):
         return KvRouterConfig._of(_without_weight(given))
 
     def copy(self) -> KvRouterConfig:
-        """An independent copy."""
+        """Returns an independent copy."""
         return KvRouterConfig._of(dict(self._given))
 
     def with_overrides(
@@ -105,7 +105,7 @@ class KvRouterConfig(FieldSet):
         overlap_score_credit_decay: float | None = None,
         prefill_load_scale: float | None = None,
     ) -> KvRouterConfig:
-        """A copy with these fields changed; None keeps a field as it is."""
+        """Returns a copy with these fields changed; None keeps a field as it is."""
         changes = {
             "overlap_score_credit": overlap_score_credit,
             "overlap_score_credit_decay": overlap_score_credit_decay,
@@ -135,7 +135,7 @@ def _refuse_policies(given: Mapping[str, Any]) -> None:
 
 
 def _without_weight(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with the deprecated weight replaced by the fields that it stands for."""
+    """Returns the values with the deprecated weight replaced by the fields that it stands for."""
     plain = dict(given)
     weight = plain.pop(_WEIGHT, None)
     if weight is None:

@@ -164,7 +164,7 @@ class Hook(plugins.Answers):
         return any(_interval_ms(router) or _replicas(router) > 1 for router in self._routers)
 
     def answer(self, question: str) -> str:
-        """The answer. What a router raises is kept, and the run ends with it."""
+        """Returns the answer. What a router raises is kept, and the run ends with it."""
         asked = json.loads(question)
         stage = asked["router"]
         place = (asked.get("of", ""), stage, asked.get("replica", 0))
@@ -194,7 +194,7 @@ class Hook(plugins.Answers):
         }
 
     def _router(self, asked: Mapping[str, Any]) -> object:
-        """The router of a pool that begins."""
+        """Returns the router of a pool that begins."""
         return self._routers[-1 if asked["router"] == "decode" else 0]
 
 
@@ -210,7 +210,7 @@ class Served(Hook):
 
 
 def made(text: str, settings: Mapping[str, Any]) -> object:
-    """A router that a text names. Raises ValueError or FileNotFoundError."""
+    """Returns a router that a text names. Raises ValueError or FileNotFoundError."""
     return _made(text, plugins.find(_KIND, text), settings)
 
 
@@ -337,7 +337,7 @@ def _tick_ms(router: object) -> float:
 
 
 def _interval_ms(router: object) -> float:
-    """The time between two looks at the loads of workers, 0 for a router that sees its own requests at once."""
+    """Returns the time between two looks at the loads of workers, 0 for a router that sees its own requests at once."""
     return _milliseconds(router, "metrics_interval_ms") or 0.0
 
 
@@ -371,7 +371,7 @@ def _milliseconds(router: object, name: str) -> float | None:
 
 
 def _checked(router: object, text: str = "") -> object:
-    """The same object, which a text names or not. Raises TypeError unless it can be a router."""
+    """Returns the same object, whether a text names it or not. Raises TypeError unless it can be a router."""
     if isinstance(router, type):
         raise TypeError(f"router: got the class {router.__name__}, want an object: {router.__name__}(...)")
     if not callable(getattr(router, "choose", None)):
@@ -406,7 +406,7 @@ def refuse_as_mode(mode: object) -> None:
 
 
 def hook_of(given: object) -> Hook | None:
-    """The hook of the parameter ``router``; None for a text. Raises TypeError or ValueError."""
+    """Returns the hook of the parameter ``router``; None for a text. Raises TypeError or ValueError."""
     if isinstance(given, str):
         return None
     routers = given if isinstance(given, list | tuple) else [given]
@@ -418,13 +418,13 @@ def hook_of(given: object) -> Hook | None:
 
 
 def described(given: object) -> str:
-    """What reports call the parameter ``router``."""
+    """Returns what reports call the parameter ``router``."""
     routers = given if isinstance(given, list | tuple) else [given]
     return " and ".join(plugins.described("router", router) for router in routers)
 
 
 def hook_for(config: Mapping[str, Any]) -> Hook | None:
-    """The hook of a run whose router is named by a text, None if it has no router in Python."""
+    """Returns the hook of a run whose router is named by a text, None if it has no router in Python."""
     text = config.get("router")
     modes = next(row["choices"] for row in table("run_options")["fields"] if row["name"] == "router_mode")
     if not text or text in modes:
@@ -477,5 +477,5 @@ def _valid(made: object, text: str) -> object:
 
 
 def installed() -> Iterator[EntryPoint]:
-    """The routers that packages of this environment offer."""
+    """Returns the routers that packages of this environment offer."""
     return plugins.installed(_KIND)

@@ -111,7 +111,7 @@ class Hook(plugins.Answers):
         self._engines: dict[tuple[str, int], Engine] = {}
 
     def answer(self, question: str) -> str:
-        """The place of the chosen request, as text."""
+        """Returns the place of the chosen request, as text."""
         asked = json.loads(question)
         try:
             if asked["why"] == "begin":
@@ -143,17 +143,17 @@ class Hook(plugins.Answers):
 
 
 def hook_of(given: Any) -> Hook | None:
-    """The hook of the parameter ``scheduler_policy``; None for a text. Raises TypeError."""
+    """Returns the hook of the parameter ``scheduler_policy``; None for a text. Raises TypeError."""
     return None if isinstance(given, str) else Hook(given)
 
 
 def described(given: object) -> str:
-    """What reports call the parameter ``scheduler_policy``."""
+    """Returns what reports call the parameter ``scheduler_policy``."""
     return plugins.described("scheduler_policy", given)
 
 
 def hook_for(config: Mapping[str, Any]) -> Hook | None:
-    """The hook of a run whose policy is named by a text, None if it has none."""
+    """Returns the hook of a run whose policy is named by a text, None if it has none."""
     text = config.get("scheduler_policy")
     if not text:
         return None

@@ -13,7 +13,7 @@ from dynamo import _core
 
 @cache
 def table(name: str = "engine_args") -> Mapping[str, Any]:
-    """A generated table, as plain JSON values."""
+    """Returns a generated table, as plain JSON values."""
     path = Path(_core.__file__).with_name(f"{name}_generated.json")
     content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content

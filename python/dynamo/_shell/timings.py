@@ -83,7 +83,7 @@ class Hook(plugins.Answers):
         self.warnings = members.misspelt("timing_model", model, (), ("pure",))
 
     def answer(self, question: str) -> str:
-        """The milliseconds of the parts of a question, as JSON."""
+        """Returns the milliseconds of the parts of a question, as JSON."""
         asked = json.loads(question)
         try:
             if asked["why"] == "begin":
@@ -108,19 +108,19 @@ def _durations(answer: Any, count: int) -> list[float]:
 
 
 def hook_of(given: Any) -> Hook | None:
-    """The hook of the parameter ``timing_model``; None for a text. Raises TypeError or ValueError."""
+    """Returns the hook of the parameter ``timing_model``; None for a text. Raises TypeError or ValueError."""
     return None if isinstance(given, str) else Hook(given)
 
 
 def described(given: object) -> str:
-    """What reports call the parameter ``timing_model``."""
+    """Returns what reports call the parameter ``timing_model``."""
     if hasattr(given, "__qualname__"):  # a function
         return f"{given.__module__}.{given.__qualname__}"
     return plugins.described("timing_model", given).removeprefix("object of ")
 
 
 def hook_for(config: Mapping[str, Any]) -> Hook | None:
-    """The hook of a run whose timing model is named by a text, None if it has none."""
+    """Returns the hook of a run whose timing model is named by a text, None if it has none."""
     text = config.get("timing_model")
     if not text:
         return None

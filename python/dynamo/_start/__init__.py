@@ -14,7 +14,9 @@ _INTERRUPTED = 130
 
 
 def _named() -> str:
-    """The module that ``python -m`` is about to run. Until it begins, sys.argv has "-m" in place of its path."""
+    """Returns the module that ``python -m`` is about to run. Until it begins, sys.argv has "-m" in place of its
+    path.
+    """
     return sys.orig_argv[-len(sys.argv)].removeprefix("-m")
 
 

@@ -108,5 +108,5 @@ class _Summary:
 
 
 def _line(cells: list[str]) -> str:
-    """A row of a table in Markdown, in which a cell must not contain a bar that ends it."""
+    """Returns a row of a table in Markdown, in which a cell must not contain a bar that ends it."""
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -15,7 +15,7 @@ _EXCHANGEABLE = 0.9
 
 
 def advice(fit: Fit) -> list[str]:
-    """One line for each thing that the measurements of a model leave open."""
+    """Returns one line for each thing that the measurements of a model leave open."""
     return [line for e in fit.estimates.values() if e.level == "model" for line in _lines(e)]
 
 

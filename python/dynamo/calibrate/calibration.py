@@ -78,11 +78,11 @@ class Calibration:
         return [r.replay for r in self.responses]
 
     def choice(self, replay: Replay) -> profile.Choice | None:
-        """What the engine of a replay reads from the profile; None if nothing in it is for that."""
+        """Returns what the engine of a replay reads from the profile; None if nothing in it is for that."""
         return profile.chosen(self.fit, tells(self.responses), [replay])[0]
 
     def profile(self, about: Mapping[str, Any], kv_tokens: int = 0) -> dict[str, Any]:
-        """The profile, as ``profile.write`` takes it."""
+        """Returns the profile, as ``profile.write`` takes it."""
         return profile.build(self.fit, tells(self.responses), about, kv_tokens, self.error_of_runs)
 
     @property
@@ -97,7 +97,9 @@ class Calibration:
         return {**medians, "measurements": score.count}
 
     def fold_profiles(self, about: Mapping[str, Any], kv_tokens: int = 0) -> list[dict[str, Any]]:
-        """For each fold, the profile that has not seen its configurations (``folds.fold_of`` tells which they are)."""
+        """Returns, for each fold, the profile that has not seen its configurations (``folds.fold_of`` tells which they
+        are).
+        """
         return [
             profile.build(fold.fit, fold.responses, {**about, "without_fold": place}, kv_tokens)
             for place, fold in enumerate(self.without)
@@ -150,7 +152,7 @@ def _replays(measurements: Sequence[Measurement], rules: Rules, refused: dict[st
 
 
 def _as_one_forward(replay: Replay) -> Replay:
-    """The replay that a fit looks at: with durations of AIC, vLLM's passes are counted as one forward.
+    """Returns the replay that a fit looks at: with durations of AIC, vLLM's passes are counted as one forward.
 
     What AIC predicts for prompts and for decoding counts twice in passes that do both; knobs would make up for that.
     """

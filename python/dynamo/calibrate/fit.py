@@ -108,7 +108,7 @@ class Fit:
     factors: Mapping[FactorKey, tuple[Vector, int]] = field(default_factory=dict)
 
     def values(self, subject: Subject) -> Vector | None:
-        """The logarithms of the knobs of a subject that was fitted."""
+        """Returns the logarithms of the knobs of a subject that was fitted."""
         found = self.best(subject)
         if found is None:
             return None
@@ -120,7 +120,7 @@ class Fit:
         return total
 
     def best(self, subject: Subject) -> Estimate | None:
-        """The most specific estimate for a subject that was fitted; None if its engine was not measured."""
+        """Returns the most specific estimate for a subject that was fitted; None if its engine was not measured."""
         for level in reversed(LEVELS):
             found = self.estimates.get((level.name, level.key(subject)))
             if found is not None:
@@ -128,7 +128,7 @@ class Fit:
         return None
 
     def misfit(self, responses: Iterable[Response]) -> float:
-        """What a fit minimises, with other formulas: those made around it have the errors of real replays."""
+        """Returns what a fit minimises, with other formulas: those made around it have the errors of real replays."""
         total = self.departure
         for response in responses:
             found = self.values(response.subject)
@@ -151,12 +151,14 @@ def fit(responses: Sequence[Response]) -> Fit:
 
 
 def misfit_of(response: Response, values: Vector) -> float:
-    """How far a measurement is from its simulation with these knobs, as a sum of squares."""
+    """Returns how far a measurement is from its simulation with these knobs, as a sum of squares."""
     return float(np.sum(_softened(_errors(response, values)) ** 2))
 
 
 def _hides(replay: Replay) -> bool:
-    """Whether an engine composes its next pass while one runs, so that the host's time for requests takes no time."""
+    """Reports whether an engine composes its next pass while one runs, so that the host's time for requests takes no
+    time.
+    """
     return replay.engine.get("scheduler") == "vllm" and replay.engine.get("async_scheduling", True) is not False
 
 
@@ -207,7 +209,7 @@ class _Problem:
         self._spread = spreads.ravel()
 
     def solved(self) -> tuple[dict[tuple[str, Key], Estimate], dict[FactorKey, tuple[Vector, int]], float]:
-        """The estimates of the engine and the factors on them, and how far all are from what was expected."""
+        """Returns the estimates of the engine and the factors on them, and how far all are from what was expected."""
         solution = least_squares(
             self._residuals,
             np.zeros(len(self._spread)),
@@ -304,7 +306,7 @@ def _slopes(response: Response, values: Vector) -> np.ndarray:
 
 
 def _units(response: Response) -> dict[str, Vector]:
-    """By what the errors of figures are multiplied."""
+    """Returns by what the errors of figures are multiplied."""
     noise = _NOISE if response.replay.measurement.requests is None else _NOISE_OF_REQUESTS
     found = {}
     for metric in METRICS:
@@ -316,13 +318,13 @@ def _units(response: Response) -> dict[str, Vector]:
 
 
 def _softened(errors: Vector) -> Vector:
-    """Errors whose squares grow like their size where they are large."""
+    """Returns errors whose squares grow like their size where they are large."""
     soft: Vector = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
     return soft
 
 
 def _softening(errors: Vector) -> Vector:
-    """The derivative of ``_softened``."""
+    """Returns the derivative of ``_softened``."""
     root = np.sqrt(1 + errors**2)
     slope: Vector = (root + 1) ** 0.5 / (2**0.5 * root)
     return slope

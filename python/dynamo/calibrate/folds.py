@@ -39,17 +39,19 @@ class Held(NamedTuple):
 
 
 def fold_of(configuration: str, folds: int) -> int:
-    """Which fold holds a configuration out. Engines, shapes and concurrencies of one stay together."""
+    """Returns which fold holds a configuration out. Engines, shapes and concurrencies of one stay together."""
     return int(hashlib.sha256(configuration.encode()).hexdigest(), 16) % folds
 
 
 def by_run(replays: Sequence[Replay]) -> bool:
-    """Whether runs are held out instead of configurations: all are of one."""
+    """Reports whether runs are held out instead of configurations: all are of one."""
     return len({replay.measurement.configuration for replay in replays}) == 1 and len(replays) >= _LEAST_RUNS
 
 
 def places(replays: Sequence[Replay], folds: int) -> list[int]:
-    """The fold that holds each replay out. Runs of one configuration are held out one by one if they are few."""
+    """Returns the fold that holds each replay out. Runs of one configuration are held out one by one if they are
+    few.
+    """
     if not by_run(replays):
         return [fold_of(replay.measurement.configuration, folds) for replay in replays]
     count = len(replays) if len(replays) <= _MOST_ALONE else folds
@@ -64,7 +66,7 @@ class Fold(NamedTuple):
 
 
 def fits(responses: Sequence[Response], folds: int, fit: Fitter = fit) -> list[Fold]:
-    """For each fold, a fit to the responses of all others that tell something about knobs."""
+    """Returns, for each fold, a fit to the responses of all others that tell something about knobs."""
     telling = {id(r) for r in tells(responses)}
     replays = [r.replay for r in responses]
     held = places(replays, folds)
@@ -76,7 +78,7 @@ def fits(responses: Sequence[Response], folds: int, fit: Fitter = fit) -> list[F
 
 
 def held_out(responses: Sequence[Response], without: Sequence[Fold]) -> list[Held]:
-    """For each response the knobs of the fit that has not seen its configuration."""
+    """Returns, for each response, the knobs of the fit that has not seen its configuration."""
     replays = [r.replay for r in responses]
     choices = [profile.chosen(fold.fit, fold.responses, replays) for fold in without]
     found = []
@@ -88,7 +90,7 @@ def held_out(responses: Sequence[Response], without: Sequence[Fold]) -> list[Hel
 
 
 def tells(responses: Sequence[Response]) -> list[Response]:
-    """The responses that a fit looks at, or all if it would look at none."""
+    """Returns the responses that a fit looks at, or all if it would look at none."""
     return [r for r in responses if is_fitted(r.replay)] or list(responses)
 
 
@@ -103,7 +105,7 @@ class Score:
 
 
 def score(replays: Sequence[Replay], trials: Sequence[Trial], part: Part = targets.WHOLE) -> Score | None:
-    """The errors of trials; None if there are none. Intervals come from drawing configurations anew.
+    """Returns the errors of trials; None if there are none. Intervals come from drawing configurations anew.
 
     Runs are drawn where all are of one configuration.
     """
@@ -145,5 +147,5 @@ def _interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def tasks_of(held: Sequence[Held]) -> list[Task]:
-    """The replays that say how good held-out knobs are."""
+    """Returns the replays that say how good held-out knobs are."""
     return [Task(h.replay, (h.knobs,), h.part) for h in held]

@@ -16,7 +16,7 @@ _CACHE_CONFIG = re.compile(r"^vllm:cache_config_info{([^}]*)}", re.MULTILINE)  #
 
 
 def tokens_of(path: str) -> int:
-    """The tokens that the KV pool holds, from a log or a snapshot of metrics.
+    """Returns the tokens that the KV pool holds, from a log or a snapshot of metrics.
 
     Of several engines in one file the last one counts, as a log may hold earlier starts. Raises ValueError if the file
     does not say, FileNotFoundError if there is none.

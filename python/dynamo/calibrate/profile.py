@@ -28,7 +28,7 @@ def build(
     kv_tokens: int = 0,
     error: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """A profile with an entry for each estimate, in their order.
+    """Returns a profile with an entry for each estimate, in their order.
 
     Args:
         fit: What was found.
@@ -53,7 +53,7 @@ class Choice(NamedTuple):
 
 
 def chosen(fit: Fit, responses: Sequence[Response], replays: Sequence[Replay]) -> list[Choice | None]:
-    """What the engines of replays read from the profile of a fit; None where nothing in it is for one.
+    """Returns what the engines of replays read from the profile of a fit; None where nothing in it is for one.
 
     The choice is that of engines (gocore/calibration/select.go), so that scores are of what users get.
     """
@@ -67,7 +67,7 @@ def chosen(fit: Fit, responses: Sequence[Response], replays: Sequence[Replay]) -
 
 
 def _members(estimate: Estimate, responses: Sequence[Response]) -> list[Response]:
-    """The responses that an estimate is about; for "kin", those of the model on all GPUs."""
+    """Returns the responses that an estimate is about; for "kin", those of the model on all GPUs."""
     if estimate.level == "kin":
         engine, _, model = estimate.key
         return [r for r in responses if (r.subject.engine, r.subject.model) == (engine, model)]
@@ -103,7 +103,7 @@ def _entry(estimate: Estimate, members: Sequence[Response], kv_tokens: int) -> d
 
 
 def _factor(key: FactorKey, values: Vector, rows: int, responses: Sequence[Response]) -> dict[str, Any]:
-    """What multiplies the knobs of an entry for a release of the engine, or for a model on a number of GPUs."""
+    """Returns what multiplies the knobs of an entry for a release of the engine, or for a model on a number of GPUs."""
     timing = _timing(next(r.replay.engine for r in responses if r.subject.engine == key.engine))
     about = {name: value for name, value in key._asdict().items() if value}
     return {**about, "timing": timing, "measurements": rows, "knobs": engine_arguments(rounded(np.exp(values)))}

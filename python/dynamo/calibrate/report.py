@@ -19,7 +19,7 @@ from dynamo.validate.simulate import simulate
 
 
 def as_text(found: Calibration, part: Part = targets.WHOLE) -> str:
-    """Errors before and after on what was held out, the knobs, and what measurements leave open."""
+    """Returns errors before and after on what was held out, the knobs, and what measurements leave open."""
     lines = [f"{len(found.replays)} measurements fitted"]
     lines += [f"  {count} refused: {reason}" for reason, count in sorted(found.refused.items())]
     if found.held:
@@ -45,7 +45,7 @@ def _held_out(found: Calibration) -> Iterator[str]:
 
 
 def _expected(error: Mapping[str, float]) -> str:
-    """The promise of the profile, which reports repeat."""
+    """Returns the promise of the profile, which reports repeat."""
     ttft, tpot = (100 * error[metric] for metric in METRICS)
     return (
         f"Expected error of loads like these: TTFT {ttft:.0f} %, TPOT {tpot:.0f} % ({error['measurements']:.0f} runs,"
@@ -122,7 +122,7 @@ def _knobs(found: Calibration) -> Iterator[str]:
 
 
 def scores(found: Calibration) -> dict[str, object]:
-    """The errors on what was held out, for the profile; empty if nothing was."""
+    """Returns the errors on what was held out, for the profile; empty if nothing was."""
     if not found.held:
         return {}
     return {

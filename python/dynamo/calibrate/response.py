@@ -57,7 +57,7 @@ class Response:
         }
 
     def slope(self, values: Vector) -> dict[str, np.ndarray]:
-        """The derivatives of the figures by the knobs, [knob, figure]."""
+        """Returns the derivatives of the figures by the knobs, [knob, figure]."""
         found = {}
         for metric in METRICS:
             found[metric] = self.slopes[metric].copy()
@@ -67,15 +67,15 @@ class Response:
         return found
 
     def _way_us(self, values: Vector) -> float:
-        """How long a request with the mean length of a prompt is on its way."""
+        """Returns how long a request with the mean length of a prompt is on its way."""
         return float(values[REQUEST] + values[TOKEN] * self.tokens)
 
     def _piece(self, request_us: float) -> int:
-        """The place before the piece of the interpolation that holds a request overhead."""
+        """Returns the place before the piece of the interpolation that holds a request overhead."""
         return int(np.clip(np.searchsorted(self.request_us, request_us) - 1, 0, len(self.request_us) - 2))
 
     def _added(self, metric: str, request_us: float) -> Vector:
-        """Interpolated, and extended in a straight line beyond the ends."""
+        """Interpolates, and extends in a straight line beyond the ends."""
         x, y = self.request_us, self.at_request[metric]
         i = self._piece(request_us)
         share = (request_us - x[i]) / (x[i + 1] - x[i])
@@ -84,13 +84,13 @@ class Response:
 
 
 def is_closed(replay: Replay) -> bool:
-    """Whether clients wait for answers, so that the request overhead alone moves arrivals."""
+    """Reports whether clients wait for answers, so that the request overhead alone moves arrivals."""
     load = replay.workload
     return isinstance(load, ClosedLoop) or (isinstance(load, Recorded) and load.clients is not None)
 
 
 def design(replay: Replay, part: Part, around: Vector | None = None) -> Task:
-    """The replays that a response is made from, around some values of the knobs in an open loop."""
+    """Returns the replays that a response is made from, around some values of the knobs in an open loop."""
     base = np.exp(EXPECTED) if around is None else around
     closed = is_closed(replay)
     step = _STEP if closed else _NEARBY
@@ -106,7 +106,7 @@ def design(replay: Replay, part: Part, around: Vector | None = None) -> Task:
 
 
 def _tokens(replay: Replay) -> float:
-    """The mean length of a prompt."""
+    """Returns the mean length of a prompt."""
     load = replay.workload
     return float(np.mean(load.requests.isl)) if isinstance(load, Recorded) else mean_length(load.isl)
 
@@ -124,7 +124,7 @@ def _request_places(replay: Replay, base: Vector) -> tuple[float, ...]:
 
 
 def response(task: Task, subject: Subject, found: list[Trial]) -> Response | str:
-    """The response to a design, or why a replay was refused."""
+    """Returns the response to a design, or why a replay was refused."""
     trials: list[dict[str, Vector]] = []
     for trial in found:
         if isinstance(trial, str):

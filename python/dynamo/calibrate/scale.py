@@ -34,7 +34,7 @@ def fit_scale(responses: Sequence[Response]) -> Fit:
 
 
 def _best(responses: Sequence[Response]) -> float:
-    """The factor with the least errors."""
+    """Returns the factor with the least errors."""
 
     def misfit(log: float) -> float:
         return sum(misfit_of(r, _knobs(math.exp(log))) for r in responses)

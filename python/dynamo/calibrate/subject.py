@@ -26,7 +26,7 @@ class Subject(NamedTuple):
 
 
 def subjects(replays: Sequence[Replay]) -> list[Subject]:
-    """The subject of each replay."""
+    """Returns the subject of each replay."""
     found = []
     spelled: dict[str, str] = {}
     for replay, seen in zip(replays, _core.calibrations([r.engine for r in replays]), strict=True):

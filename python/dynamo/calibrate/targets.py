@@ -26,7 +26,7 @@ class Part:
     end: float = 1.0
 
     def of(self, values: object) -> NDArray[np.float64]:
-        """The values of these requests that are known."""
+        """Returns the values of these requests that are known."""
         column = np.asarray(values, dtype=float)
         chosen = column[round(self.begin * len(column)) : round(self.end * len(column))]
         known: Vector = chosen[~np.isnan(chosen)]
@@ -37,7 +37,7 @@ WHOLE = Part()
 
 
 def measured(measurement: Measurement, part: Part = WHOLE) -> dict[str, Vector]:
-    """The figures that a measurement has, by metric, in milliseconds."""
+    """Returns the figures that a measurement has, by metric, in milliseconds."""
     if measurement.requests is not None:
         return {
             "ttft": _distribution(part.of(measurement.requests.ttft_ms)),
@@ -47,7 +47,7 @@ def measured(measurement: Measurement, part: Part = WHOLE) -> dict[str, Vector]:
 
 
 def simulated(measurement: Measurement, outcome: Outcome, part: Part = WHOLE) -> dict[str, Vector]:
-    """The same figures of a replay."""
+    """Returns the same figures of a replay."""
     if measurement.requests is not None:
         return {"ttft": _distribution(part.of(outcome.ttft_ms)), "tpot": _distribution(part.of(outcome.tpot_ms))}
     return {metric: _known(getattr(measurement, metric), getattr(outcome, metric)) for metric in METRICS}
@@ -58,7 +58,8 @@ _MOST_CLIENTS = 128
 
 
 def is_comparable(replay: Replay) -> bool:
-    """Whether a measurement tells something about the knobs: fits look at most of these, and scores list them apart.
+    """Reports whether a measurement tells something about the knobs: fits look at most of these, and scores list them
+    apart.
 
     Left out are requests that waited for KV, which shows in a TTFT of more than a third of the time that the answer
     took; and, of the silicon table, more than 128 clients, and Llama-3.1-8B, which was measured with a prefix cache.
@@ -72,7 +73,7 @@ def is_comparable(replay: Replay) -> bool:
 
 
 def is_fitted(replay: Replay) -> bool:
-    """Whether fits look at a measurement: the comparable ones, but not DeepSeek on SGLang.
+    """Reports whether fits look at a measurement: the comparable ones, but not DeepSeek on SGLang.
 
     Its attention is that of another data type, its runs of 2025 seem to have measured a start, and which of its rows
     drafted tokens is not marked: a fit with it predicts all other models worse, and itself, too (docs/accuracy.md).

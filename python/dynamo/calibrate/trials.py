@@ -66,7 +66,7 @@ class Memory:
 
 
 def _begun(path: Path) -> str:
-    """The text of a file of trials, "" if it is not there yet. Raises ValueError."""
+    """Returns the text of a file of trials, "" if it is not there yet. Raises ValueError."""
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def _begun(path: Path) -> str:
 
 
 def run_all(tasks: Sequence[Task], memory: Memory, jobs: int, on_trial: OnTrial | None = None) -> list[list[Trial]]:
-    """What each task came to for each of its settings.
+    """Returns what each task came to for each of its settings.
 
     Raises RuntimeError if a process dies. An exception, KeyboardInterrupt for one, ends the processes first.
     """

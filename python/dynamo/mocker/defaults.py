@@ -14,7 +14,9 @@ from dynamo._shell.tables import table
 
 
 def default_of(option: str) -> Any:
-    """The default of an option, its own or that of the engine argument that it sets; None if it is decided later."""
+    """Returns the default of an option, its own or that of the engine argument that it sets; None if it is decided
+    later.
+    """
     own = fields_of(None, "live_options")[option].arg_default
     argument = table("live_options")["engine_args"].get(option)
     found = fields_of(None)[argument].arg_default if own is None and argument is not None else own
@@ -22,7 +24,7 @@ def default_of(option: str) -> Any:
 
 
 def described(option: Option) -> Option:
-    """The option with its default in the help text, unless that names it already or the option is a switch."""
+    """Returns the option with its default in the help text, unless that names it already or the option is a switch."""
     if option.type == "bool" or "default" in option.help:
         return option
     default = default_of(option.name)

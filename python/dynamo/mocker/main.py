@@ -83,7 +83,7 @@ def _serve(argv: Sequence[str] | None) -> int:
 
 
 def _with_config(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with those of the file of ``--config``. Those of the command line have the last word."""
+    """Returns the options with those of the file of ``--config``. Those of the command line have the last word."""
     path = options.pop("config", None)
     if path is None:
         return options
@@ -99,7 +99,7 @@ def _with_config(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_files(options: dict[str, Any]) -> dict[str, Any]:
-    """The options, with objects in place of ``@FILE`` and of YAML files, which Go does not read."""
+    """Returns the options, with objects in place of ``@FILE`` and of YAML files, which Go does not read."""
     args = options.get("extra_engine_args", "")
     if args.startswith("@"):
         options["extra_engine_args"] = objectfile.expand("--extra-engine-args", args)
@@ -118,7 +118,7 @@ def _with_files(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hooks(options: dict[str, Any]) -> dict[str, Answers]:
-    """What answers the questions of a server for what is in Python, by the key of the questions."""
+    """Returns what answers the questions of a server for what is in Python, by the key of the questions."""
     hooks: dict[str, Answers] = {}
     if (router := _routers(options)) is not None:
         hooks["router"] = router
@@ -141,7 +141,9 @@ def _found(hook: Answers | None) -> Answers:
 
 
 def _routers(options: dict[str, Any]) -> Hook | None:
-    """The hook of a server with routers in Python, which are made once to see whether they can be; None without any."""
+    """Returns the hook of a server with routers in Python, which are made once to see whether they can be; None without
+    any.
+    """
     models = json.loads(options["models"]) if options.get("standalone") and options.get("models") else None
     if ":" in options.get("router_mode", ""):
         from dynamo._shell import routers
@@ -177,7 +179,7 @@ class _Signals:
         return signal.SIGINT in self.received
 
     def news(self) -> bool:
-        """Whether a signal has arrived that no earlier call has counted; each call counts one."""
+        """Reports whether a signal has arrived that no earlier call has counted; each call counts one."""
         if self._told == len(self.received):
             return False
         self._told += 1

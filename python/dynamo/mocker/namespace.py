@@ -36,7 +36,7 @@ _LEGACY_MODES = {"is_prefill_worker": "prefill", "is_decode_worker": "decode"}
 
 
 def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of ``python -m dynamo.mocker``, those of this process if None, with their defaults filled in.
+    """Returns the options of ``python -m dynamo.mocker``, those of this process if None, with their defaults filled in.
 
     Names are those of the options but for ``num_gpu_blocks`` and ``dp_size``. ``bootstrap_ports_list``,
     ``zmq_kv_events_ports_list`` and ``zmq_replay_ports_list`` hold the ports as numbers, and ``endpoint``,
@@ -74,7 +74,7 @@ def _exit(error: Exception) -> NoReturn:
 
 
 def _defaults(fields: Fields) -> dict[str, Any]:
-    """The default of each option, or the value of its environment variable."""
+    """Returns the default of each option, or the value of its environment variable."""
     found = {name: default_of(name) for name in fields}
     found.update({name: os.environ[variable] for name, variable in _VARIABLES.items() if os.environ.get(variable)})
     return found
@@ -106,7 +106,7 @@ def _agree_on_mode(options: dict[str, Any]) -> None:
 
 
 def _ports(name: str, options: Mapping[str, Any]) -> list[int]:
-    """One port for each worker, or none."""
+    """Returns one port for each worker, or none."""
     text = options[name]
     if text is None or not text.strip():
         return []

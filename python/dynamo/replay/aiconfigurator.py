@@ -20,12 +20,12 @@ _REQUESTS_OF_A_CLIENT = 10
 
 
 def recognised(content: Mapping[str, Any]) -> bool:
-    """Whether a file is such a configuration."""
+    """Reports whether a file is such a configuration."""
     return any(section in content for section in _SECTIONS) and ("Workers" in content or "params" in content)
 
 
 def convert(content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The run, and what changes nothing here. Raises ValueError for what has no counterpart."""
+    """Returns the run, and what changes nothing here. Raises ValueError for what has no counterpart."""
     root = Section("", content)
     notes: list[str] = []
     service, counts = root.within("ServiceConfig"), root.within("WorkerConfig")
@@ -72,7 +72,7 @@ def convert(content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _backend(root: Section, content: Mapping[str, Any]) -> str:
-    """The engine: what the file says, or the image that it names."""
+    """Returns the engine: what the file says, or the image that it names."""
     if (said := root.take("backend")) is not None:
         if said not in _CACHE:
             raise ValueError(f"backend: got {values.show(said)}, want {' or '.join(_CACHE)}")
@@ -85,7 +85,7 @@ def _backend(root: Section, content: Mapping[str, Any]) -> str:
 
 
 def _engine(worker: Section, backend: str, notes: list[str]) -> tuple[dict[str, Any], int]:
-    """The engine arguments of a worker, and its batch."""
+    """Returns the engine arguments of a worker, and its batch."""
     worker.refuse({"pipeline_parallel_size": "pipeline parallelism is not simulated"}, (1,))
     engine: dict[str, Any] = {"engine_type": backend}
     sizes = {"tensor_parallel_size": "aic_tp_size", "data_parallel_size": "aic_attention_dp_size"}

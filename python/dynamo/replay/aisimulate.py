@@ -67,14 +67,14 @@ _PRESETS = ("scaling_policy", "fpm_sampling", "load_sensitivity", "load_predicto
 
 
 def _context_length(section: Section) -> dict[str, int]:
-    """The limit on prompt and answer, of all workers or of one pool."""
+    """Returns the limit on prompt and answer, of all workers or of one pool."""
     if (length := section.take("context_length", "max")) == "max":
         return {}
     return {"max_model_len": values.integer(section.name("context_length"), length)}
 
 
 def _precisions(section: Section) -> dict[str, str]:
-    """The data types for which the AIC SDK is asked."""
+    """Returns the data types for which the AIC SDK is asked."""
     given = {ours: section.take(theirs) for theirs, ours in _PRECISIONS.items()}
     return {ours: str(value) for ours, value in given.items() if value is not None}
 
@@ -177,7 +177,7 @@ class Conversion:
         self.run["request_count"] = count or max(1, round(relative * amount))
 
     def _common_prefix(self, source: Section) -> None:
-        """The tokens that all prompts begin with, of which whole blocks are shared."""
+        """Converts the tokens that all prompts begin with, of which whole blocks are shared."""
         tokens = values.integer(source.name("cached_prefix_tokens"), source.take("cached_prefix_tokens", 0))
         if not 0 <= tokens <= self.run["input_tokens"]:
             raise ValueError(
@@ -248,7 +248,9 @@ class Conversion:
         )
 
     def _drafts(self, engine: Section) -> dict[str, Any]:
-        """Speculative decoding with draft layers of the model: whole drafts are always accepted, the rest at times."""
+        """Converts speculative decoding with draft layers of the model: whole drafts are always accepted, the rest at
+        times.
+        """
         section = engine.within("speculation")
         kind = section.take("kind")
         if kind == "ngram":

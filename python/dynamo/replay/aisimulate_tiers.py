@@ -68,7 +68,7 @@ class Tiers:
         host.close()
 
     def _shared(self, section: Section, one: str, other: str, *, used: bool = True) -> float:
-        """How long a store that is shared takes for a block; both directions have one bound."""
+        """Returns how long a store that is shared takes for a block; both directions have one bound."""
         first, second = (_amount(section, f"shared_{way}_bandwidth_gbps", _SHARED_GBPS) for way in (one, other))
         if not used:
             return 0.0
@@ -97,7 +97,7 @@ class Tiers:
 
 
 def _amount(section: Section, key: str, default: float) -> float:
-    """A number that is not negative."""
+    """Returns a number that is not negative."""
     value = values.number(section.name(key), section.take(key, default))
     if not 0 <= value < float("inf"):
         raise ValueError(f"{section.name(key)}: got {values.show(value)}, want a finite number >= 0")

@@ -668,7 +668,7 @@ def _replay(kind: str, **given: Any) -> Report:
 
 
 def plain(name: str, value: object) -> Any:
-    """The value of a parameter as Go takes it. Raises TypeError or ValueError, naming the parameter."""
+    """Returns the value of a parameter as Go takes it. Raises TypeError or ValueError, naming the parameter."""
     option = run_options()[name]
     return _CONVERSIONS[option.takes or option.type](name, value)
 
@@ -702,7 +702,7 @@ def _engine_args(name: str, value: object) -> str:
 
 
 def _fields_text(table: str, name: str, value: object) -> str:
-    """A dict of fields as JSON text; objects of nested fields and paths may stand in it."""
+    """Returns a dict of fields as JSON text; objects of nested fields and paths may stand in it."""
     if isinstance(value, Mapping):
         fields = fields_of(None, table)
         value = {key: _plain_field(fields, key, item) for key, item in value.items()}

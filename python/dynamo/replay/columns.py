@@ -35,7 +35,7 @@ else:
         __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
         def copy(self):
-            """A dict of its own."""
+            """Returns a dict of its own."""
             return dict(self)
 
         def __or__(self, other):

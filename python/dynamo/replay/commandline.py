@@ -17,7 +17,7 @@ OTHERWISE_SPELLED = (_TRACE_FILES, _MAX_TIME, _AIC)
 
 
 def command(arguments: Mapping[str, Any]) -> str:
-    """``python -m dynamo.replay ...`` for the keys of ``--config``. It can be pasted into a shell."""
+    """Returns ``python -m dynamo.replay ...`` for the keys of ``--config``. It can be pasted into a shell."""
     words = ["python", "-m", "dynamo.replay"]
     options = run_options()
     traces = arguments.get(_TRACE_FILES, [])

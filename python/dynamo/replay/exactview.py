@@ -39,7 +39,7 @@ def _hook(config: Mapping[str, Any]) -> Hook | None:
 
 
 def with_all(config: Mapping[str, Any], *, limited: bool = False) -> dict[str, Any] | None:
-    """The same run with a router that knows all, None if it does already. It writes no file.
+    """Returns the same run with a router that knows all, None if it does already. It writes no file.
 
     ``limited`` says that the router is one in Python that does not.
     """
@@ -52,5 +52,5 @@ def with_all(config: Mapping[str, Any], *, limited: bool = False) -> dict[str, A
 
 
 def line(report: Mapping[str, Any]) -> str:
-    """The difference in a sentence."""
+    """Returns the difference in a sentence."""
     return instead.line("The Router's View Against an Exact One", report["with_exact_view"], report)

@@ -35,7 +35,7 @@ _EXPENDABLE = ("p50", "p90", _SHARE, "p99")
 
 
 def format_explanation(report: Mapping[str, Any], *, width: int | None = None, ascii_only: bool = False) -> str:
-    """The attribution of a report as text: a title, and a table without a final newline.
+    """Returns the attribution of a report as text: a title, and a table without a final newline.
 
     Each column of the table adds up to its first line, the latency. Parts that no request has are left
     out. Below it stands how long ranks waited for each other, if they run their passes together. ``width``
@@ -51,7 +51,9 @@ def format_explanation(report: Mapping[str, Any], *, width: int | None = None, a
 
 
 def _of_ranks(report: Mapping[str, Any]) -> list[str]:
-    """How long ranks waited, which is in the parts above: a pass is as long for all ranks as for the slowest."""
+    """Returns how long ranks waited, which is in the parts above: a pass is as long for all ranks as for the
+    slowest.
+    """
     if not (passes := report.get("rank_pass_ms")):
         return []
     waited = report["rank_wait_ms"]
@@ -60,7 +62,9 @@ def _of_ranks(report: Mapping[str, Any]) -> list[str]:
 
 
 def _of_groups(report: Mapping[str, Any]) -> list[str]:
-    """What the first request in line had no room for, in caches with several groups; worker_wait has that time."""
+    """Returns what the first request in line had no room for, in caches with several groups; worker_wait has that
+    time.
+    """
     if "kv_wait_full_attention_ms" not in report:
         return []
     full, others = report["kv_wait_full_attention_ms"], report["kv_wait_other_groups_ms"]

@@ -27,7 +27,7 @@ _SHOWN = 20
 
 
 def script(name: str, value: object) -> str:
-    """The script as Go reads it: a JSON list, or lines of JSON.
+    """Returns the script as Go reads it: a JSON list, or lines of JSON.
 
     Raises TypeError, ValueError or FileNotFoundError.
     """
@@ -45,7 +45,7 @@ def _fault(name: str, value: object) -> dict[str, Any]:
 
 
 def read(name: str, path: str) -> str:
-    """The script in a file. YAML files, which are known by their names, hold a list of faults."""
+    """Returns the script in a file. YAML files, which are known by their names, hold a list of faults."""
     text = objectfile.text(name, path)
     if not objectfile.is_yaml(path):
         return text
@@ -59,7 +59,7 @@ def read(name: str, path: str) -> str:
 
 
 def format_faults(report: Mapping[str, Any]) -> str:
-    """What went wrong in a run: a line for each fault, and totals."""
+    """Returns what went wrong in a run: a line for each fault, and totals."""
     events = report["fault_events"]
     lines = ["", "Faults:", *map(_event, events[:_SHOWN])]
     if len(events) > _SHOWN:

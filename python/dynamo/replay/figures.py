@@ -25,7 +25,7 @@ class Figures(dict[str, Any]):
         self.timeseries = Timeseries(None) if timeseries is None else timeseries
 
     def __missing__(self, key: object) -> Any:
-        """The metric by its other name, ``p99_token_gap_ms`` for ``p99_itl_ms``. Raises KeyError."""
+        """Returns the metric by its other name, ``p99_token_gap_ms`` for ``p99_itl_ms``. Raises KeyError."""
         if isinstance(key, str) and (name := latencies.recorded(key)) in self:
             return self[name]
         raise unknown("metric", key, self)

@@ -24,7 +24,7 @@ _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, err
 
 
 def outputs() -> Mapping[str, str]:
-    """The options that name a file to be written, and how the command line spells them."""
+    """Returns the options that name a file to be written, and how the command line spells them."""
     return {name: option.flag for name, option in run_options().items() if option.writes}
 
 
@@ -97,7 +97,7 @@ def _named(
 
 
 def _lengths_files(config: Mapping[str, Any], by_option: bool) -> Iterable[tuple[str, str | os.PathLike[str]]]:
-    """Two lengths may come from one file, which counts once."""
+    """Returns two lengths may come from one file, which counts once."""
     lengths = {name: option.flag for name, option in run_options(takes=["lengths"]).items()}
     found = {}
     for name, text in _named(config, lengths, by_option):
@@ -118,7 +118,9 @@ def check_distinct(named: Iterable[tuple[str, str | os.PathLike[str]]]) -> None:
 
 
 def _identity(path: str | os.PathLike[str]) -> object:
-    """Equal for two paths of one file, also of one that does not exist yet; None if it is no ordinary file."""
+    """Returns what is equal for two paths of one file, also of one that does not exist yet; None if it is no ordinary
+    file.
+    """
     try:
         if _mode(path) is None:
             return os.path.realpath(path)
@@ -156,7 +158,7 @@ class Together:
         self._waiting += [_Waiting(Path(draft), Path(path), given, True) for draft, path, given in written]
 
     def place_of(self, path: Path) -> Path:
-        """Where a file has gone that may not replace another."""
+        """Returns where a file has gone that may not replace another."""
         return self._found.get(path, path)
 
     def _make(self, folder: Path) -> None:
@@ -300,12 +302,12 @@ _drafts = itertools.count()
 
 
 def _draft_name() -> str:
-    """A hidden name that no other writer uses."""
+    """Returns a hidden name that no other writer uses."""
     return f".dynamo-{os.getpid()}-{threading.get_ident()}-{next(_drafts)}.tmp"
 
 
 def _mode(path: str | os.PathLike[str]) -> int | None:
-    """Type and permissions of a file, None if there is none."""
+    """Returns type and permissions of a file, None if there is none."""
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:
@@ -313,7 +315,7 @@ def _mode(path: str | os.PathLike[str]) -> int | None:
 
 
 def _nearest_folder(target: str) -> str:
-    """The deepest folder above target that exists; the ones below it are made when the file is written."""
+    """Returns the deepest folder above target that exists; the ones below it are made when the file is written."""
     folder = os.path.dirname(target)
     while (mode := _mode(folder)) is None:
         folder = os.path.dirname(folder)

@@ -25,13 +25,13 @@ _MAY_BE_EMPTY = frozenset({"session_id"})
 
 
 def to_pandas(requests: Mapping[str, Column]) -> pd.DataFrame:
-    """All columns: float64, Int64 and string, with NaN or NA for none."""
+    """Returns all columns: float64, Int64 and string, with NaN or NA for none."""
     pandas = _library("pandas", "to_pandas")
     return pandas.DataFrame({name: _pandas_column(pandas, name, column) for name, column in requests.items()})
 
 
 def to_arrow(requests: Mapping[str, Column]) -> pa.Table:
-    """All columns: double, int64 and string, with null for none."""
+    """Returns all columns: double, int64 and string, with null for none."""
     return _table(requests, "to_arrow")
 
 

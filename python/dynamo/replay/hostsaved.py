@@ -31,7 +31,7 @@ def add(config: Mapping[str, Any], report: dict[str, Any]) -> None:
 
 
 def without(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same run without the tier. It writes no file. vLLM schedules synchronously in it, too."""
+    """Returns the same run without the tier. It writes no file. vLLM schedules synchronously in it, too."""
     given = json.loads(config["extra_engine_args"])
     engine = {name: value for name, value in given.items() if name not in _WORDS}
     if str(engine.get("scheduler")).startswith("vllm"):
@@ -40,5 +40,5 @@ def without(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def line(report: Mapping[str, Any]) -> str:
-    """The difference in a sentence."""
+    """Returns the difference in a sentence."""
     return instead.line("Host Memory Against None", report["without_host_memory"], report)

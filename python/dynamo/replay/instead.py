@@ -1,4 +1,4 @@
-"""The same run with something else instead, for ``--explain``: repeated, and compared in a sentence."""
+"""Returns the same run with something else instead, for ``--explain``: repeated, and compared in a sentence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYS = (
 
 
 def repeatable(config: Mapping[str, Any]) -> bool:
-    """Whether a run was to be explained and can be made again.
+    """Reports whether a run was to be explained and can be made again.
 
     That is not so in real time, with a planner, or with a trace from standard input, which is gone.
     """
@@ -29,19 +29,19 @@ def repeatable(config: Mapping[str, Any]) -> bool:
 
 
 def bare(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same run without an explanation. It writes no file."""
+    """Returns the same run without an explanation. It writes no file."""
     dropped = {*files.outputs(), *artifacts.SHAPES, "attribution"}
     return {**{name: value for name, value in config.items() if name not in dropped}, "rows": False}
 
 
 def again(config: Mapping[str, Any], rules: planned.Rules | None = None) -> dict[str, Any]:
-    """What the report of another run, with these rules, says under ``KEYS``."""
+    """Returns what the report of another run, with these rules, says under ``KEYS``."""
     report = planned.run(config, None, rules=rules).report
     return {key: report[key] for key in KEYS}
 
 
 def line(title: str, other: Mapping[str, Any], report: Mapping[str, Any]) -> str:
-    """The difference in a sentence."""
+    """Returns the difference in a sentence."""
     pairs = [
         _pair("prompt tokens found", other, report, "prefix_cache_reused_ratio", "{:.1%}"),
         _pair("mean TTFT", other, report, "mean_ttft_ms", "{:,.1f} ms"),

@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _completed(typed: Mapping[str, Any]) -> runfile.Completed:
-    """The options of a command line, with what its files say."""
+    """Returns the options of a command line, with what its files say."""
     try:
         return runfile.complete(typed)
     except (ValueError, FileNotFoundError) as error:
@@ -138,7 +138,7 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath, command:
 
 
 def _progress() -> Any:
-    """A progress bar on a terminal, nothing otherwise."""
+    """Returns a progress bar on a terminal, nothing otherwise."""
     if sys.stderr is not None and sys.stderr.isatty():
         from dynamo.replay.progress import ProgressBar
 
@@ -199,7 +199,7 @@ def _check_outputs(report_path: Path, config: Mapping[str, Any], sources: Iterab
 
 
 def _config(options: dict[str, Any]) -> dict[str, Any]:
-    """The run configuration for Go: API names, and only what was given."""
+    """Returns the run configuration for Go: API names, and only what was given."""
     trace_files = options.pop("trace_files")
     _check_texts({"trace_files": trace_files, **options})
     _gather_aic(options)
@@ -216,7 +216,7 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _repeated(report: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of the run that wrote a report. Only outputs can be chosen anew."""
+    """Returns the configuration of the run that wrote a report. Only outputs can be chosen anew."""
     from dynamo.replay.repeat import repeated_config
 
     trace_files = options.pop("trace_files")
@@ -275,7 +275,7 @@ def _refuse(options: dict[str, Any], kind: str, reason: str) -> None:
 
 
 def _effective(options: Mapping[str, Any], kind: str) -> Iterable[str]:
-    """The options of one kind of workload that are given and differ from their default."""
+    """Returns the options of one kind of workload that are given and differ from their default."""
     return (
         name
         for name, option in run_options().items()

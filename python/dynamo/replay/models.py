@@ -73,7 +73,7 @@ def _table(
 def _levels(
     models: Sequence[str], systems: Mapping[str, Mapping[str, Sequence[str]]]
 ) -> dict[tuple[str, str, str], str]:
-    """The level of the entry that the shipped calibration has for a model, system and engine, "" for none."""
+    """Returns the level of the entry that the shipped calibration has for a model, system and engine, "" for none."""
     places = [(m, s, e) for m in models for s, engines in systems.items() for e in _ENGINES if e in engines]
     asked = [
         {"engine_type": engine, "aic_backend": engine, "aic_system": system, "aic_model_path": model}
@@ -84,7 +84,7 @@ def _levels(
 
 
 def _without(options: Mapping[str, Any]) -> int:
-    """What is known without the SDK: the measurements of the shipped calibration."""
+    """Returns what is known without the SDK: the measurements of the shipped calibration."""
     entries = _core.shipped_calibrations("model", "aic")
     systems = sorted({entry["system"] for entry in entries})
     chosen = options["system"]
@@ -107,7 +107,7 @@ def _without(options: Mapping[str, Any]) -> int:
 
 
 def _kv_caches() -> list[dict[str, Any]]:
-    """The models whose KV cache is known, as vLLM lays it out on one GPU."""
+    """Returns the models whose KV cache is known, as vLLM lays it out on one GPU."""
     text = Path(_core.__file__).with_name("models_generated.json").read_text(encoding="utf-8")
     found: list[dict[str, Any]] = json.loads(text)
     return found

@@ -41,30 +41,30 @@ class Explorer(NamedTuple):
 
 
 def frame(page: str, height: int, title: str) -> str:
-    """A page as a frame in an output, whose scripts reach nothing outside of it."""
+    """Returns a page as a frame in an output, whose scripts reach nothing outside of it."""
     looks = f'width="100%" height="{height}" sandbox="allow-scripts" style="border:0" title="{escape(title)}"'
     return f'<iframe {looks} srcdoc="{escape(page)}"></iframe>'
 
 
 def report_html(report: Mapping[str, Any]) -> str:
-    """The table that the command line prints."""
+    """Returns the table that the command line prints."""
     heading, *rows = summary.table_cells(report)
     lines = [escape(line) for line in summary.closing_lines(report)]
     return _page(summary.TITLE, _table(heading, rows, texts=1), lines)
 
 
 def requests_html(requests: Mapping[str, Column]) -> str:
-    """The first and last requests, by the columns that matter most, and the names of all others."""
+    """Returns the first and last requests, by the columns that matter most, and the names of all others."""
     return _ends_html("Requests", "requests", requests, [name for name in _COLUMNS if name in requests])
 
 
 def timeseries_html(series: Mapping[str, Column]) -> str:
-    """The first and last rows of a series."""
+    """Returns the first and last rows of a series."""
     return _ends_html("Series", "rows", series, list(series))
 
 
 def _ends_html(title: str, what: str, columns: Mapping[str, Column], wanted: Iterable[str]) -> str:
-    """The first and last rows of a table, by those wanted columns in which any has a value."""
+    """Returns the first and last rows of a table, by those wanted columns in which any has a value."""
     count = len(columns[next(iter(columns))]) if columns else 0
     shown = [name for name in wanted if _says_something(columns[name])]
     rows = [*range(min(count, _ENDS)), *range(max(_ENDS, count - _ENDS), count)]
@@ -79,7 +79,7 @@ def _ends_html(title: str, what: str, columns: Mapping[str, Column], wanted: Ite
 
 
 def _says_something(column: Column) -> bool:
-    """Whether any request has a value there."""
+    """Reports whether any request has a value there."""
     if isinstance(column, list):
         return any(column)
     return bool((column >= 0).any())  # false for NaN and for -1, which stand for none
@@ -90,7 +90,7 @@ def _cell(column: Column, row: int) -> str:
 
 
 def _text(value: object) -> str:
-    """A value as text; "" for values that stand for none."""
+    """Returns a value as text; "" for values that stand for none."""
     if isinstance(value, float):
         return _NOTHING if math.isnan(value) else f"{value:,.2f}"
     if isinstance(value, int):
@@ -99,7 +99,7 @@ def _text(value: object) -> str:
 
 
 def _table(heading: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 0) -> str:
-    """An HTML table of plain texts; the first ``texts`` columns are aligned to the left."""
+    """Returns an HTML table of plain texts; the first ``texts`` columns are aligned to the left."""
     head = "".join(_tagged("th", text, index < texts) for index, text in enumerate(heading))
     body = "".join(
         f"<tr>{''.join(_tagged('td', text, index < texts) for index, text in enumerate(row))}</tr>" for row in rows

@@ -40,7 +40,7 @@ class Planner(Protocol):
     """What ``planner`` of ``run_trace_replay`` has to be. docs/planner.md describes the metrics."""
 
     def initial_tick_ms(self) -> float:
-        """The simulated time of the first tick, in milliseconds; infinity for none."""
+        """Returns the simulated time of the first tick, in milliseconds; infinity for none."""
 
     def on_tick(self, metrics: dict[str, Any]) -> Mapping[str, Any]:
         """Decides at a tick.
@@ -66,7 +66,7 @@ class Hook:
         """What the planner raised."""
 
     def answer(self, question: str) -> str:
-        """The answer as JSON text. What the planner raises is kept, and the run ends with it."""
+        """Returns the answer as JSON text. What the planner raises is kept, and the run ends with it."""
         asked = json.loads(question)
         where = ""
         try:
@@ -90,7 +90,7 @@ def _add_note(error: BaseException, note: str) -> None:
 
 
 def metrics_of(tick: dict[str, Any]) -> dict[str, Any]:
-    """The dict that planners see."""
+    """Returns the dict that planners see."""
     for pool in PASSES:
         tick[pool] = [dict(zip(PASS_FIELDS, row, strict=True)) for row in tick[pool]]
     return tick
@@ -117,6 +117,6 @@ def _decision(where: str, given: object) -> dict[str, Any]:
 
 
 def _time(name: str, given: object) -> float | None:
-    """A time as Go takes it: None if it never comes."""
+    """Returns a time as Go takes it: None if it never comes."""
     ms = values.number(name, given)
     return float(ms) if math.isfinite(ms) else None

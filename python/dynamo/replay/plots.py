@@ -23,7 +23,7 @@ class Plots:
         self._report = report
 
     def cdf(self, *names: str, log: bool = False) -> Any:
-        """How many percent of the requests were at most so slow.
+        """Returns how many percent of the requests were at most so slow.
 
         Args:
             names: Per-request columns in milliseconds; by default ``ttft_ms``, ``itl_ms`` and ``e2e_latency_ms``.
@@ -42,7 +42,7 @@ class Plots:
         return figure
 
     def timeline(self, figure: str = "waiting", workers: bool = True) -> Any:
-        """A figure of ``report.timeseries`` over time: for the cluster and, with ``workers``, for each worker.
+        """Returns a figure of ``report.timeseries`` over time: for the cluster and, with ``workers``, for each worker.
 
         Times of faults are shaded. Needs a run with ``timeseries_step``; raises KeyError without it.
         """
@@ -66,7 +66,7 @@ class Plots:
         return drawn
 
     def attribution(self, latency: str = "ttft_ms") -> Any:
-        """What a latency consists of: a bar for its mean and for each percentile, divided among the parts.
+        """Returns what a latency consists of: a bar for its mean and for each percentile, divided among the parts.
 
         Needs a run with ``attribution=True``; raises ValueError without it.
 
@@ -104,7 +104,7 @@ def _check(figure: str, series: Timeseries) -> None:
 
 
 def _rows(column: Any, pools: Any, workers: Any) -> dict[str, list[int]]:
-    """The rows of the cluster and of each worker, those of which there is a value."""
+    """Returns the rows of the cluster and of each worker, those of which there is a value."""
     rows: dict[str, list[int]] = {}
     for at, (pool, worker) in enumerate(zip(pools, workers.tolist(), strict=True)):
         if column[at] == column[at]:

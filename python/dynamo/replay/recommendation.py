@@ -132,7 +132,7 @@ class Search:
             shown["workers"][role] = worker
 
     def _presets(self, given: Any, name: str) -> Any:
-        """The choices of a preset of parallelism: those of the file, or all that fit in the most GPUs."""
+        """Returns the choices of a preset of parallelism: those of the file, or all that fit in the most GPUs."""
         if isinstance(given, Mapping) and given.get("preset", "default") in (False, {}):
             return {key: value for key, value in given.items() if key != "preset"}
         if isinstance(given, Mapping) and isinstance(given.get("preset"), list):
@@ -204,7 +204,7 @@ def _domains(content: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _values(path: str, domain: Mapping[str, Any]) -> list[Any]:
-    """The values of choices or of a range."""
+    """Returns the values of choices or of a range."""
     if len(domain) != 1:
         raise ValueError(f"{path}: got {values.brief(values.show(dict(domain)))}, want choices or range alone")
     if (choices := domain.get("choices")) is not None:
@@ -233,7 +233,9 @@ def _tidy(number: float) -> float:
 
 
 def _knob(path: str, choices: list[Any], content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The knob of a domain, and the keys of the run that its values change: one, or several that are set together."""
+    """Returns the knob of a domain, and the keys of the run that its values change: one, or several that are set
+    together.
+    """
     runs = [_flat(Conversion(_with(content, path, choice), searched=True).run) for choice in choices]
     changed = [key for key in dict.fromkeys(key for run in runs for key in run) if _differ(runs, key)]
     if not changed:
@@ -274,7 +276,7 @@ def _named(name: str, value: Any) -> str:
 
 
 def _with(content: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of a file with another value at a path."""
+    """Returns a copy of a file with another value at a path."""
     found = copy.deepcopy(dict(content))
     place: Any = found
     *above, last = path.split(".")
@@ -285,7 +287,7 @@ def _with(content: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
-    """A run with the names that a sweep has for its keys."""
+    """Returns a run with the names that a sweep has for its keys."""
     found: dict[str, Any] = {}
     for key, value in run.items():
         if key in _HOLDERS and isinstance(value, Mapping):

@@ -39,7 +39,7 @@ _MEMBERS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def repeated_config(report: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of the run that wrote ``report``, with these outputs in place of its own.
+    """Returns the configuration of the run that wrote ``report``, with these outputs in place of its own.
 
     Go compares its input files with those of the report. Raises UsageError.
     """

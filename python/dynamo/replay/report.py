@@ -70,7 +70,8 @@ class Report(Figures):
         return Plots(self)
 
     def explore(self, *, height: int = 900) -> Explorer:
-        """The page of the run as an output of a notebook, ``height`` pixels high, which also works without a kernel.
+        """Returns the page of the run as an output of a notebook, ``height`` pixels high, which also works without a
+        kernel.
 
         Runs with ``attribution=True`` and ``timeseries_step="1s"`` show most.
         """
@@ -82,13 +83,13 @@ class Report(Figures):
         return notebook.Explorer(page.as_html(self), int(height))
 
     def copy(self) -> Report:
-        """A shallow copy that shares the per-request columns."""
+        """Returns a shallow copy that shares the per-request columns."""
         return Report(self, self.requests, self.timeseries, self.per_request, self.telemetry, self.saved_trace)
 
     __copy__ = copy
 
     def _repr_html_(self) -> str:
-        """The table of the command line, for notebooks."""
+        """Returns the table of the command line, for notebooks."""
         from dynamo.replay import notebook
 
         return notebook.report_html(self)
@@ -101,6 +102,6 @@ class Report(Figures):
 
 
 def _eviction(arguments: Mapping[str, Any]) -> str:
-    """The eviction policy of the workers that compute prompts."""
+    """Returns the eviction policy of the workers that compute prompts."""
     engine = arguments.get("prefill_engine_args") or arguments.get("extra_engine_args") or {}
     return str(engine.get("eviction_backend", "lru"))

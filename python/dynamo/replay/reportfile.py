@@ -25,7 +25,7 @@ def write_report_json(report: Mapping[str, Any], output_path: str | os.PathLike[
 
 
 def save_report(report: Mapping[str, Any], target: ReportPath) -> Path:
-    """``write_report_json`` for a path that was resolved before."""
+    """Does ``write_report_json`` for a path that was resolved before."""
     plain = values.json_object("report", report, lambda _, number: number if values.is_finite(number) else None)
     text = json.dumps(plain, indent=2, sort_keys=True) + "\n"
     if target.made_up:
@@ -43,7 +43,7 @@ class ReportPath(NamedTuple):
 
 
 def resolve_report_path(path: str | os.PathLike[str] | None) -> ReportPath:
-    """Where ``write_report_json(report, path)`` writes if the name is still free then."""
+    """Returns where ``write_report_json(report, path)`` writes if the name is still free then."""
     if path is None:
         return ReportPath(default_report_path(), made_up=True)
     if os.path.isdir(path):
@@ -52,5 +52,5 @@ def resolve_report_path(path: str | os.PathLike[str] | None) -> ReportPath:
 
 
 def default_report_path() -> Path:
-    """``dynamo_replay_report_YYYYMMDD_HHMMSS.json`` (local time) in the current folder, as an absolute path."""
+    """Returns ``dynamo_replay_report_YYYYMMDD_HHMMSS.json`` (local time) in the current folder, as an absolute path."""
     return Path.cwd() / time.strftime("dynamo_replay_report_%Y%m%d_%H%M%S.json")

@@ -113,7 +113,7 @@ class Requests(ReadOnlyDict[str, "Column"]):
         return len(self._names)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other mapping has the same columns with the same values; NaN equals NaN."""
+        """Reports whether the other mapping has the same columns with the same values; NaN equals NaN."""
         if not isinstance(other, Mapping):
             return NotImplemented
         return set(self) == set(other) and all(_same(self[name], other[name]) for name in self)
@@ -122,7 +122,7 @@ class Requests(ReadOnlyDict[str, "Column"]):
         return f"<per-request columns: {', '.join(self._names)}>"
 
     def _repr_html_(self) -> str:
-        """The first and last requests, for notebooks."""
+        """Returns the first and last requests, for notebooks."""
         from dynamo.replay import notebook
 
         return notebook.requests_html(self)
@@ -131,12 +131,12 @@ class Requests(ReadOnlyDict[str, "Column"]):
         return list(self._names)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """A dict for each request, as the file of ``report_jsonl_path`` has it, with None for none."""
+        """Returns a dict for each request, as the file of ``report_jsonl_path`` has it, with None for none."""
         columns = [_nullable(self[name]) for name in self]
         return [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_pandas(self) -> pd.DataFrame:
-        """All columns as a pandas.DataFrame: float64, Int64 and string, with NaN or NA for none.
+        """Returns all columns as a pandas.DataFrame: float64, Int64 and string, with NaN or NA for none.
 
         Needs pandas; raises ImportError without it, as the other methods do without pyarrow.
         ``pip install 'dynosim[data]'`` brings both.
@@ -146,7 +146,7 @@ class Requests(ReadOnlyDict[str, "Column"]):
         return frames.to_pandas(self)
 
     def to_arrow(self) -> pa.Table:
-        """All columns as a pyarrow.Table: double, int64 and string, with null for none."""
+        """Returns all columns as a pyarrow.Table: double, int64 and string, with null for none."""
         from dynamo.replay import frames
 
         return frames.to_arrow(self)
@@ -189,7 +189,7 @@ class Requests(ReadOnlyDict[str, "Column"]):
 
 
 def unknown(kind: str, name: object, known: Collection[str]) -> KeyError:
-    """The error for a name that is not there, with the one that was probably meant."""
+    """Returns the error for a name that is not there, with the one that was probably meant."""
     if not isinstance(name, str):
         return KeyError(name)
     near = spelling.nearest(name, known)
@@ -198,7 +198,7 @@ def unknown(kind: str, name: object, known: Collection[str]) -> KeyError:
 
 
 def _nullable(column: Column) -> list[Any]:
-    """The values of a column, with None for none."""
+    """Returns the values of a column, with None for none."""
     if isinstance(column, list):
         return [text or None for text in column]
     return [None if value != value or value == -1 else value for value in column.tolist()]

@@ -31,7 +31,8 @@ class Completed(NamedTuple):
 
 
 def complete(options: Mapping[str, Any]) -> Completed:
-    """The options of a command line with their files read: ``@FILE``, and the run in ``--config``, which they override.
+    """Returns the options of a command line with their files read: ``@FILE``, and the run in ``--config``, which they
+    override.
 
     Raises ValueError or FileNotFoundError.
     """
@@ -49,7 +50,7 @@ def complete(options: Mapping[str, Any]) -> Completed:
 
 
 def _source(name: str, value: Any) -> str | None:
-    """The file whose content stands for an option's value."""
+    """Returns the file whose content stands for an option's value."""
     takes = run_options()[name].takes
     if not isinstance(value, str):
         return None
@@ -74,7 +75,9 @@ def _expanded(name: str, value: Any) -> Any:
 
 
 def _read(path: str, sources: list[tuple[str, str]]) -> dict[str, Any]:
-    """The run in a file, as options; files that it names are added to ``sources``. Keys that are null are left out."""
+    """Returns the run in a file, as options; files that it names are added to ``sources``. Keys that are null are left
+    out.
+    """
     run: dict[str, Any] = {}
     for key, value in objectfile.read("--config", path).items():
         if value is None:
@@ -93,7 +96,7 @@ def _read(path: str, sources: list[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _aic_options(text: str, path: str) -> dict[str, Any]:
-    """The fields of ``aic_perf_config`` as the command line has them, an option for each."""
+    """Returns the fields of ``aic_perf_config`` as the command line has them, an option for each."""
     fields: dict[str, Any] = json.loads(text)
     known = _aic_fields() if fields else ()
     for key in fields:
@@ -109,7 +112,7 @@ def _aic_fields() -> Collection[str]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """The value of a key as Go takes it."""
+    """Returns the value of a key as Go takes it."""
     from dynamo.replay import api  # not before it is needed: it takes time to load
 
     known = (*(key for key, option in run_options().items() if option.parameter), _TRACE, _REPORT)
@@ -123,7 +126,9 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _option_hint(name: str) -> str | None:
-    """The message about a key that is called like an option, if the option's name is not near that of its key."""
+    """Returns the message about a key that is called like an option, if the option's name is not near that of its
+    key.
+    """
     plain = name.replace("-", "_")
     if key := _RENAMED.get(plain):
         return f"unknown key {values.show(name)}, did you mean {key}?"
@@ -133,7 +138,7 @@ def _option_hint(name: str) -> str | None:
 
 
 def _unknown(kind: str, name: str, known: Collection[str]) -> str:
-    """The message about a name that is not known, with the one that was probably meant."""
+    """Returns the message about a name that is not known, with the one that was probably meant."""
     near = spelling.nearest(name, known)
     hint = f"did you mean {near}?" if near else spelling.offer(name, known)
     return f"unknown {kind} {values.brief(values.show(name))}, {hint}"

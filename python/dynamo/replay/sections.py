@@ -21,11 +21,11 @@ class Section:
         self.path, self._rest, self._known = path, dict(content), set[str]()
 
     def name(self, key: str) -> str:
-        """The path of a key."""
+        """Returns the path of a key."""
         return f"{self.path}.{key}" if self.path else key
 
     def take(self, key: str, default: Any = None) -> Any:
-        """The value of a key; the default if it is left out or null."""
+        """Returns the value of a key; the default if it is left out or null."""
         self._known.add(key)
         value = self._rest.pop(key, None)
         if value is None:
@@ -37,23 +37,23 @@ class Section:
         return value
 
     def within(self, key: str, *, required: bool = False) -> Section:
-        """The object at a key, empty if it is left out."""
+        """Returns the object at a key, empty if it is left out."""
         return Section(self.name(key), self.take(key, REQUIRED if required else {}))
 
     def number(self, key: str, default: Any = None) -> Any:
-        """A number above 0."""
+        """Returns a number above 0."""
         value = self.take(key, default)
         if value is not None and not (values.number(self.name(key), value) > 0 and math.isfinite(value)):
             raise ValueError(f"{self.name(key)}: got {values.show(value)}, want a finite number above 0")
         return value
 
     def count(self, key: str, default: Any = None) -> Any:
-        """An integer above 0."""
+        """Returns an integer above 0."""
         value = self.take(key, default)
         return None if value is None else above_zero(self.name(key), value)
 
     def word(self, key: str, known: Sequence[str], default: Any = None) -> str:
-        """One of some words."""
+        """Returns one of some words."""
         value = self.take(key, default)
         if value not in known:
             raise ValueError(f"{self.name(key)}: got {shown(value)}, want {' or '.join(known)}")

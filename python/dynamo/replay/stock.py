@@ -67,7 +67,7 @@ class StockPlanner:
                 self._child.close()
 
     def answer(self, question: str) -> str:
-        """The answer as JSON text. What goes wrong is kept, and the run ends with it."""
+        """Returns the answer as JSON text. What goes wrong is kept, and the run ends with it."""
         try:
             return json.dumps(self._answered(json.loads(question)))
         except BaseException as error:
@@ -96,7 +96,7 @@ class StockPlanner:
                 return self._ask("tick", at=f" at {tick['now_ms']:g} ms", metrics=self._metrics(tick))
 
     def _metrics(self, tick: dict[str, Any]) -> dict[str, Any]:
-        """The tick as the planner takes it. Of each worker it may only look at the last pass."""
+        """Returns the tick as the planner takes it. Of each worker it may only look at the last pass."""
         if not self._every_pass:
             for pool in PASSES:
                 tick[pool] = list({row[_WORKER]: row for row in tick[pool]}.values())
@@ -137,7 +137,7 @@ class _Child:
         self._python = python
 
     def ask(self, verb: str, at: str, **about: Any) -> dict[str, Any]:
-        """The answer to a question. ``at`` says for errors at which time of the run it was asked.
+        """Returns the answer to a question. ``at`` says for errors at which time of the run it was asked.
 
         Raises ValueError for bad settings and for a missing package, RuntimeError if the planner fails.
         """
@@ -172,7 +172,7 @@ class _Child:
         return RuntimeError(f"planner_config: the planner failed{at}: {told} ({' / '.join(answer['traceback'])})")
 
     def _last_words(self) -> str:
-        """The end of what the process has written to standard error, or its exit code."""
+        """Returns the end of what the process has written to standard error, or its exit code."""
         self._process.kill()
         self._process.wait()
         self._errors.seek(0, os.SEEK_END)

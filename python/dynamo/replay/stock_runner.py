@@ -86,7 +86,7 @@ class Planner:
         return {}
 
     def first_tick(self) -> dict[str, Any]:
-        """When the first tick is due."""
+        """Returns when the first tick is due."""
         return {"initial_tick_ms": _time(self._adapter.initial_tick_ms())}
 
     def _learn(self, passes: dict[str, list[dict[str, Any]]], one_pool: bool) -> None:
@@ -135,7 +135,7 @@ def _capabilities(pool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _time(ms: float | None) -> float | None:
-    """A time, None if it never comes."""
+    """Returns a time, None if it never comes."""
     return None if ms is None or not math.isfinite(ms) else ms
 
 

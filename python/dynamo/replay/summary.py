@@ -47,7 +47,7 @@ _EXPENDABLE = ("std", "p75", "min", "p90", "max", "p99")
 
 
 def format_report_table(report: Mapping[str, Any], *, width: int | None = None, ascii_only: bool = False) -> str:
-    """The report as text: title, table and closing lines, without a final newline.
+    """Returns the report as text: title, table and closing lines, without a final newline.
 
     The table is as wide as its cells. With ``width``, in characters, it drops columns until it fits, std first and avg
     never. ``ascii_only`` draws it without box characters. Distributions that the report lacks are left out; statistics
@@ -62,24 +62,24 @@ def format_report_table(report: Mapping[str, Any], *, width: int | None = None, 
 
 
 def format_scaling_events(events: Iterable[Mapping[str, Any]]) -> str:
-    """One line for each change of the number of workers, below a heading."""
+    """Returns one line for each change of the number of workers, below a heading."""
     return "\n".join(["", "Scaling events:", *map(format_scaling_event, events)])
 
 
 def format_scaling_event(event: Mapping[str, Any]) -> str:
-    """The line of a change of the number of workers."""
+    """Returns the line of a change of the number of workers."""
     direction = "scale_up" if event["to"] > event["from"] else "scale_down"
     reason = f"{direction}, {event['reason']}" if event["reason"] else direction
     return f"  t={event['at_ms'] / 1000:.1f}s [{event['pool']}]: {event['from']} -> {event['to']} workers ({reason})"
 
 
 def table_cells(report: Mapping[str, Any]) -> list[list[str]]:
-    """The cells of the table, row by row: the heading first, then a label and one cell per statistic."""
+    """Returns the cells of the table, row by row: the heading first, then a label and one cell per statistic."""
     return [["Metric", *STAT_COLUMNS], *_rows(report)]
 
 
 def closing_lines(report: Mapping[str, Any]) -> list[str]:
-    """The lines below the table."""
+    """Returns the lines below the table."""
     figures = [
         f"{label}: {_number(report[key])}"
         for label, key in FOOTER.items()
@@ -96,7 +96,9 @@ def closing_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def _host_lines(report: Mapping[str, Any]) -> list[str]:
-    """The line on a tier of host memory, if there is one: what moved each way, and how busy that kept the links."""
+    """Returns the line on a tier of host memory, if there is one: what moved each way, and how busy that kept the
+    links.
+    """
     if "host_stored_blocks" not in report:
         return []
     missed = report.get("host_missed_blocks") or 0
@@ -104,7 +106,7 @@ def _host_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def _storage_lines(report: Mapping[str, Any]) -> list[str]:
-    """The line on storage behind the host, if there is one."""
+    """Returns the line on storage behind the host, if there is one."""
     if "storage_read_blocks" not in report:
         return []
     ways = (("write", "written"), ("read", "read"))
@@ -119,7 +121,7 @@ def _between(report: Mapping[str, Any], verb: str, done: str) -> str:
 
 
 def host_copies(report: Mapping[str, Any]) -> list[str]:
-    """What moved to the host, and what back."""
+    """Returns what moved to the host, and what back."""
     return [_moved(report, *way) for way in (("store", "stored", "to the host"), ("load", "loaded", "back"))]
 
 
@@ -135,7 +137,7 @@ def _counted(number: int, thing: str) -> str:
 
 
 def _kv_caches(report: Mapping[str, Any]) -> list[str]:
-    """The lines that vLLM would log of the KV caches of named models, with what they follow from."""
+    """Returns the lines that vLLM would log of the KV caches of named models, with what they follow from."""
     return [
         f"GPU KV cache size: {cache['tokens']:,} tokens; Maximum concurrency for {cache['max_model_len']:,} tokens per "
         f"request: {cache['concurrency']:.2f}x ({cache['model']}: {cache['blocks']:,} blocks of {cache['block_size']} "
@@ -145,7 +147,7 @@ def _kv_caches(report: Mapping[str, Any]) -> list[str]:
 
 
 def _pool_memory(report: Mapping[str, Any]) -> list[str]:
-    """How the memory of a GPU was divided where a KV pool is estimated as the engine does."""
+    """Returns how the memory of a GPU was divided where a KV pool is estimated as the engine does."""
     return [
         f"KV pool, estimated as the engine does: {parts['tokens']:,} tokens of {parts['bytes_per_token']:,} bytes on "
         f"each GPU: {_gib(parts, 'usable')} less {_gib(parts, 'weights')} of weights, {_gib(parts, 'activations')} of "
@@ -159,7 +161,7 @@ def _gib(parts: Mapping[str, Any], name: str) -> str:
 
 
 def _windows(cache: Mapping[str, Any]) -> str:
-    """The second pool that SGLang has for layers with a window."""
+    """Returns the second pool that SGLang has for layers with a window."""
     return f" and {cache['window_blocks']:,} for windows" if "window_blocks" in cache else ""
 
 

@@ -30,7 +30,7 @@ _SHORTEST_LABEL = 12
 
 
 def draw(rows: Rows, border: Border) -> str:
-    """The table as lines of equal length. The first row is the header; the first column is aligned left."""
+    """Returns the table as lines of equal length. The first row is the header; the first column is aligned left."""
     widths = _widths(rows)
     header, *body = (_line(row, widths, border.bar) for row in rows)
     top, below, bottom = (_rule(widths, ends) for ends in (border.top, border.below_header, border.bottom))
@@ -38,7 +38,8 @@ def draw(rows: Rows, border: Border) -> str:
 
 
 def fit(rows: Rows, width: int, expendable: Sequence[int], border: Border) -> Rows:
-    """The rows without the first expendable columns, as many as must go so that the table is at most ``width`` wide.
+    """Returns the rows without the first expendable columns, as many as must go so that the table is at most ``width``
+    wide.
 
     If that is not enough, the labels in the first column are shortened.
     """

@@ -35,7 +35,7 @@ class Telemetry:
     samples: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Both as a dict."""
+        """Returns both as a dict."""
         return {"sample_interval_ms": self.sample_interval_ms, "samples": self.samples}
 
 
@@ -100,7 +100,7 @@ class _Lines:
 
 
 def interval_ms(name: str, value: object) -> float:
-    """The interval of options, as Go takes it. Raises TypeError or ValueError."""
+    """Returns the interval of options, as Go takes it. Raises TypeError or ValueError."""
     if not isinstance(value, TelemetryOptions):
         raise TypeError(f"{name}: got {values.show(value)}, want a TelemetryOptions")
     interval = values.number(f"{name}: sample_interval_ms", value.sample_interval_ms)

@@ -24,7 +24,7 @@ _EXPENDABLE = ("rejected_requests", "p99_ttft_ms", "requests")
 def format_tenants(
     tenants: Sequence[Mapping[str, Any]], jain: float, *, width: int | None = None, ascii_only: bool = False
 ) -> str:
-    """The tenants of a report as text: a title, a table and the Jain index, without a final newline."""
+    """Returns the tenants of a report as text: a title, a table and the Jain index, without a final newline."""
     known = [key for key in _COLUMNS if key in tenants[0]]
     cells: table.Rows = [
         ["Tenant", *(_COLUMNS[key] for key in known)],

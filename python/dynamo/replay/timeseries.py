@@ -83,7 +83,7 @@ class Timeseries(Requests):
         return f"<series: {', '.join(self._names)}>"
 
     def _repr_html_(self) -> str:
-        """The first and last rows, for notebooks."""
+        """Returns the first and last rows, for notebooks."""
         from dynamo.replay import notebook
 
         return notebook.timeseries_html(self)

@@ -47,7 +47,7 @@ class Workload:
         return self._trace.sha256
 
     def __len__(self) -> int:
-        """The number of requests."""
+        """Returns the number of requests."""
         return self._trace.requests
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -120,12 +120,12 @@ def load_trace(
 
 
 def loaded(workload: Workload) -> _core.LoadedTrace:
-    """The trace as ``_core.run`` takes it."""
+    """Returns the trace as ``_core.run`` takes it."""
     return workload._trace
 
 
 def trace_paths(name: str, value: object) -> list[str]:
-    """A path or a sequence of paths as texts. Raises TypeError or ValueError, naming the argument."""
+    """Returns a path or a sequence of paths as texts. Raises TypeError or ValueError, naming the argument."""
     if isinstance(value, str | os.PathLike):
         return [values.path(name, value)]
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):

@@ -23,13 +23,13 @@ _FALSE = "--no-"
 
 
 def recognised(text: str) -> bool:
-    """Whether a file holds a command of Vidur."""
+    """Reports whether a file holds a command of Vidur."""
     words = " ".join(text.split())
     return any(f"-m {module}" in words for module in (_MODULE, _EARLY))
 
 
 def convert(text: str) -> tuple[dict[str, Any], list[str]]:
-    """The run of the command, and what changes nothing here. Raises ValueError for what has no counterpart."""
+    """Returns the run of the command, and what changes nothing here. Raises ValueError for what has no counterpart."""
     try:
         words = shlex.split(text.replace("\\\n", " "), comments=True)
     except ValueError as error:

@@ -32,7 +32,7 @@ def refuse_what_is_not_replayed(row: Measurement) -> None:
 
 
 def hides_speculation(row: Measurement) -> bool:
-    """Whether a row was run with multi-token prediction, unmarked.
+    """Reports whether a row was run with multi-token prediction, unmarked.
 
     Of the scripts of Qwen3.5 FP8 with SGLang 0.5.9 on Blackwell, only the one with MTP ran on four GPUs without expert
     parallelism; plain runs had tp 4 with ep 4, or tp 8.
@@ -46,7 +46,8 @@ def hides_speculation(row: Measurement) -> bool:
 
 
 def lengths(row: Measurement) -> tuple[Length, Length]:
-    """Prompt and answer: InferenceX draws both from [0.8 L, L] (script); gap fixes them, which fits its rows best.
+    """Returns the lengths of prompt and answer: InferenceX draws both from [0.8 L, L] (script); gap fixes them, which
+    fits its rows best.
 
     vLLM's clients of gap are spread out, as nothing keeps them together: SGLang computes new prompts before anything
     else, vLLM beside running answers. Varied lengths of answers stand in for the jitter of clients.
@@ -60,7 +61,7 @@ def lengths(row: Measurement) -> tuple[Length, Length]:
 
 
 def prompts(row: Measurement) -> int:
-    """How many prompts the clients chose from, 0 if all were different.
+    """Returns how many prompts the clients chose from, 0 if all were different.
 
     vLLM's Llama-8B of gap answered more prompt tokens than one GPU can compute, so it hit the prefix cache. With the
     100 prompts that AIPerf and GenAI-Perf generate unless more are asked for (--num-dataset-entries) TPOT is as
@@ -70,7 +71,7 @@ def prompts(row: Measurement) -> int:
 
 
 def parallelism(row: Measurement) -> Parallelism:
-    """What ran has tp x dp = moe_tp x moe_ep GPUs; the table multiplies where it should divide (script)."""
+    """Returns what ran, with tp x dp = moe_tp x moe_ep GPUs; the table multiplies where it should divide (script)."""
     stated = row.parallelism
     if stated.attention_dp > 1:
         return _with_attention_dp(row)
@@ -108,7 +109,7 @@ def _with_both_for_experts(stated: Parallelism) -> Parallelism:
 
 
 def _computes_blocks_of_experts(row: Measurement) -> bool:
-    """Whether vLLM cannot divide experts by 8: 1,536 columns in blocks of 128 (recipes of vLLM for MiniMax).
+    """Reports whether vLLM cannot divide experts by 8: 1,536 columns in blocks of 128 (recipes of vLLM for MiniMax).
 
     With TP 8 the script enabled expert parallelism (InferenceX, pull request 869), which the table does not say.
     """
@@ -116,7 +117,7 @@ def _computes_blocks_of_experts(row: Measurement) -> bool:
 
 
 def has_fp8_cache(row: Measurement) -> bool:
-    """Whether the engine was set to keep KV in FP8 (script)."""
+    """Reports whether the engine was set to keep KV in FP8 (script)."""
     if row.source == "gap" or row.precision in ("bf16", "int4"):
         return False
     if row.engine == "sglang":
@@ -129,7 +130,7 @@ def has_fp8_cache(row: Measurement) -> bool:
 
 
 def batched_tokens(row: Measurement) -> int:
-    """vLLM's max_num_batched_tokens for one rank: of the script, or the default for servers on these GPUs.
+    """Returns vLLM's max_num_batched_tokens for one rank: of the script, or the default for servers on these GPUs.
 
     Nothing documents gap's, but less than that is not possible: Qwen3-32B answered 128 clients with 128 tokens each to
     prompts of 4,096, so 4,096 prompt tokens came with each pass, and TTFT says that none waited.
@@ -140,13 +141,15 @@ def batched_tokens(row: Measurement) -> int:
 
 
 def vllm_running(row: Measurement, clients: int) -> int:
-    """vLLM's max_num_seqs for one rank: the number of clients where the script says so, otherwise its default."""
+    """Returns vLLM's max_num_seqs for one rank: the number of clients where the script says so, otherwise its
+    default.
+    """
     told = (row.system in _HOPPER and ("70B" in row.model or "gpt-oss" in row.model)) or "Kimi" in row.model
     return clients if told else 1024
 
 
 def sglang_chunk(row: Measurement) -> int:
-    """SGLang's chunked_prefill_size for one rank (script; its default for gap and, on H200, for GLM-5)."""
+    """Returns SGLang's chunked_prefill_size for one rank (script; its default for gap and, on H200, for GLM-5)."""
     if row.source == "gap" or ("GLM" in row.model and row.system in _HOPPER):
         return 8192
     if "Qwen3.5" in row.model and row.precision == "fp8":
@@ -155,21 +158,22 @@ def sglang_chunk(row: Measurement) -> int:
 
 
 def sglang_running(row: Measurement) -> int:
-    """SGLang's max_running_requests (script)."""
+    """Returns SGLang's max_running_requests (script)."""
     if row.source == "gap":
         return 1024
     return 128 if row.system in _BLACKWELL and not _has_more_rows(row) else 256
 
 
 def memory_share(row: Measurement) -> float | None:
-    """SGLang's mem_fraction_static where its script sets another one than the engine would; None elsewhere."""
+    """Returns SGLang's mem_fraction_static where its script sets another one than the engine would; None elsewhere."""
     if row.engine != "sglang" or not any(name in row.model for name in ("DeepSeek", "GLM-5")):
         return None
     return 0.82 if "DeepSeek" in row.model and row.precision == "fp8" else 0.85
 
 
 def receive_interval(row: Measurement, clients: int) -> int:
-    """SGLang's scheduler_recv_interval: how many passes go by before it looks for new requests (script, Blackwell).
+    """Returns SGLang's scheduler_recv_interval: how many passes go by before it looks for new requests (script,
+    Blackwell).
 
     The scripts of GLM-5 do not set it.
     """
@@ -183,7 +187,7 @@ def receive_interval(row: Measurement, clients: int) -> int:
 
 
 def _has_more_rows(row: Measurement) -> bool:
-    """Whether a script on Blackwell lets more than 128 requests run."""
+    """Reports whether a script on Blackwell lets more than 128 requests run."""
     return ("Qwen3.5" in row.model and row.precision != "bf16") or row.precision == "fp4"
 
 

@@ -48,12 +48,12 @@ _DENSE = ("Llama", "Qwen3-32B", "Qwen3-8B", "Qwen2.5")
 
 
 def checkpoint(model: str, precision: str) -> Checkpoint:
-    """The SDK's model for a checkpoint; the checkpoint's own name if there is no better one."""
+    """Returns the SDK's model for a checkpoint; the checkpoint's own name if there is no better one."""
     if known := _BY_PRECISION.get((model, precision)):
         return known
     return Checkpoint(_SAME_LAYERS.get(model, model))
 
 
 def is_dense(model: str) -> bool:
-    """Whether a model is known to have no experts."""
+    """Reports whether a model is known to have no experts."""
     return any(word in model for word in _DENSE)

@@ -52,7 +52,7 @@ def check_jobs(jobs: int | None) -> None:
 
 
 def progress(what: str) -> Callable[[int, int], None] | None:
-    """A counter of replays on a terminal, with words after it; nothing otherwise."""
+    """Returns a counter of replays on a terminal, with words after it; nothing otherwise."""
     if sys.stderr is None or not sys.stderr.isatty():
         return None
 

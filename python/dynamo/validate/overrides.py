@@ -12,7 +12,9 @@ from dynamo.mocker import MockEngineArgs
 
 
 def read(text: str | None) -> dict[str, Any]:
-    """The engine arguments in JSON text, or in the file of ``@FILE``. Raises UsageError or FileNotFoundError."""
+    """Returns the engine arguments in JSON text, or in the file of ``@FILE``. Raises UsageError or
+    FileNotFoundError.
+    """
     if text is None:
         return {}
     try:

@@ -29,7 +29,7 @@ class _Point(NamedTuple):
 
 
 def as_html(found: Mapping[str, Any]) -> str:
-    """The page for what ``report.as_json`` returns."""
+    """Returns the page for what ``report.as_json`` returns."""
     rows = found["measurements"]
     points = {metric: _points(rows, metric) for metric in scores.METRICS}
     errors = _errors(found["summary"]["concurrency"])
@@ -49,7 +49,7 @@ def as_html(found: Mapping[str, Any]) -> str:
 
 
 def _data(points: Mapping[str, Sequence[_Point]], errors: Mapping[str, _Errors]) -> dict[str, Any]:
-    """What the charts show. Points name their engine and group by places in lists."""
+    """Returns what the charts show. Points name their engine and group by places in lists."""
     engines = sorted({point.engine for some in points.values() for point in some})
     groups = sorted({point.group for some in points.values() for point in some})
 
@@ -69,7 +69,7 @@ def _data(points: Mapping[str, Sequence[_Point]], errors: Mapping[str, _Errors])
 
 
 def _span(points: Sequence[_Point]) -> list[float]:
-    """Whole powers of ten around all values."""
+    """Returns whole powers of ten around all values."""
     values = [value for point in points for value in (point.measured, point.simulated)]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     return [10.0**low, 10.0 ** max(high, low + 1)]
@@ -85,7 +85,7 @@ def _headline(found: Mapping[str, Any]) -> str:
 
 
 def _metric_section(metric: str, points: Sequence[_Point]) -> str:
-    """The chart of all measurements."""
+    """Returns the chart of all measurements."""
     if not points:
         return ""
     return (
@@ -96,7 +96,7 @@ def _metric_section(metric: str, points: Sequence[_Point]) -> str:
 
 
 def _legend(points: Iterable[_Point]) -> str:
-    """The colours of engines; the script fills them in."""
+    """Returns the colours of engines; the script fills them in."""
     engines = sorted({point.engine for point in points})
     return "".join(
         f'<span class="key" data-engine="{html.escape(name)}">{html.escape(name)}</span>' for name in engines
@@ -104,7 +104,7 @@ def _legend(points: Iterable[_Point]) -> str:
 
 
 def _by_group(metric: str, points: Sequence[_Point]) -> str:
-    """A chart per group of engine, model, GPU and precision, if there are several."""
+    """Returns a chart per group of engine, model, GPU and precision, if there are several."""
     counts: dict[str, int] = {}
     for point in points:
         counts[point.group] = counts.get(point.group, 0) + 1
@@ -140,7 +140,7 @@ _Errors = dict[str, list[tuple[str, float | int | None]]]
 
 
 def _errors(groups: Sequence[Mapping[str, Any]]) -> dict[str, _Errors]:
-    """Those of each latency; classes are in the order of their numbers of clients."""
+    """Returns those of each latency; classes are in the order of their numbers of clients."""
     found: dict[str, _Errors] = {metric: {} for metric in scores.METRICS}
     for group in groups:
         engine, clients = group["group"]
@@ -154,7 +154,7 @@ def _errors(groups: Sequence[Mapping[str, Any]]) -> dict[str, _Errors]:
 
 
 def _concurrency_section(errors: Mapping[str, _Errors]) -> str:
-    """Mean error by class of concurrency, a line per engine."""
+    """Returns the mean error by class of concurrency, a line per engine."""
     charts = [
         f'<figure><figcaption>{metric.upper()}</figcaption><div class="chart" data-errors="{metric}"></div></figure>'
         for metric, found in errors.items()
@@ -180,7 +180,7 @@ _Groups = Sequence[Mapping[str, Any]]
 
 
 def _columns(groups: _Groups) -> dict[str, list[_Column]]:
-    """The columns below each heading. The control has none where it was not asked."""
+    """Returns the columns below each heading. The control has none where it was not asked."""
     columns = {metric.upper(): [_Column(title, metric, field) for title, field in _ERRORS] for metric in scores.METRICS}
     static = [metric for metric in scores.METRICS if any(found[f"static_{metric}"] for found in groups)]
     if static:
@@ -189,7 +189,8 @@ def _columns(groups: _Groups) -> dict[str, list[_Column]]:
 
 
 def _different(summary: Mapping[str, _Groups]) -> list[tuple[list[str], _Groups]]:
-    """The tables, each with the names of all groupings that come to the same figures: one for a single measurement.
+    """Returns the tables, each with the names of all groupings that come to the same figures: one for a single
+    measurement.
 
     The table is that of the grouping that says most about each group.
     """

@@ -45,7 +45,7 @@ class Validation:
 
 
 def as_text(validation: Validation) -> str:
-    """The tables for a terminal."""
+    """Returns the tables for a terminal."""
     lines = [
         f"{len(validation.results)} of {validation.count} measurements replayed, {len(validation.refused)} refused"
     ]
@@ -104,7 +104,9 @@ def _distributions(results: Iterable[Result]) -> list[str]:
 
 
 def _ranges(results: Sequence[Result]) -> list[str]:
-    """What several seeds came to: whose mean differs most, and how many of the measurements are between them."""
+    """Returns what several seeds came to: whose mean differs most, and how many of the measurements are between
+    them.
+    """
     drawn = [result for result in results if result.outcome is not None and result.outcome.ranges]
     if not drawn:
         return []
@@ -118,7 +120,7 @@ def _ranges(results: Sequence[Result]) -> list[str]:
 
 
 def _spread(result: Result, metric: str) -> float:
-    """The largest mean of the seeds over the least."""
+    """Returns the largest mean of the seeds over the least."""
     assert result.outcome is not None
     low, high = result.outcome.ranges.get(metric, (1.0, 1.0))
     return high / low if low > 0 else 1.0
@@ -133,14 +135,14 @@ def _range(result: Result, metric: str) -> str:
 
 
 def percentile_errors(result: Result, metric: str) -> dict[str, float]:
-    """Signed errors of the mean and the percentiles that were measured, by name."""
+    """Returns signed errors of the mean and the percentiles that were measured, by name."""
     measured, simulated = getattr(result.replay.measurement, metric), getattr(result.outcome, metric)
     off = {name: scores.error(getattr(simulated, name), getattr(measured, name)) for name in scores.FIGURES}
     return {name: value for name, value in off.items() if value is not None}
 
 
 def reasons(validation: Validation) -> list[tuple[str, int]]:
-    """Why measurements were refused, the most frequent reason first."""
+    """Says why measurements were refused, the most frequent reason first."""
     return collections.Counter(_brief(refused.reason) for refused in validation.refused).most_common()
 
 
@@ -149,12 +151,12 @@ def _brief(reason: str) -> str:
 
 
 def stand_ins(validation: Validation) -> list[tuple[str, int]]:
-    """What stands in for what was measured, the most frequent first."""
+    """Returns what stands in for what was measured, the most frequent first."""
     return collections.Counter(words for r in validation.results for words in r.replay.stand_ins).most_common()
 
 
 def as_json(validation: Validation) -> dict[str, Any]:
-    """Everything, for programs."""
+    """Returns everything, for programs."""
     return {
         "version": VERSION,
         "settings": dict(validation.settings),
@@ -205,7 +207,7 @@ def _row(result: Result) -> dict[str, Any]:
 
 
 def _ranges_of(result: Result) -> dict[str, Any]:
-    """The least and the largest mean of several seeds by metric."""
+    """Returns the least and the largest mean of several seeds by metric."""
     if result.outcome is None or not result.outcome.ranges:
         return {}
     return {"simulated_range_ms": {metric: list(ends) for metric, ends in result.outcome.ranges.items()}}
@@ -218,7 +220,7 @@ _CSV_ABOUT = (
 
 
 def as_csv(validation: Validation) -> str:
-    """A row per measurement; those that were refused have a reason and no simulated values."""
+    """Returns a row per measurement; those that were refused have a reason and no simulated values."""
     text = io.StringIO()
     values = [f"{by}_{metric}_ms" for metric in METRICS for by in ("measured", "simulated", "static")]
     errors = [f"error_{metric}" for metric in METRICS]

@@ -32,7 +32,7 @@ OnResult = Callable[[int, int], object]
 
 
 def run_all(replays: Sequence[Replay], jobs: int | None = None, on_result: OnResult | None = None) -> list[Result]:
-    """The results of replays, in their order. ``on_result`` is called with how many are done, and of how many.
+    """Returns the results of replays, in their order. ``on_result`` is called with how many are done, and of how many.
 
     Raises RuntimeError if a process dies. An exception, KeyboardInterrupt for one, ends the processes first.
     """
@@ -79,7 +79,7 @@ def _split(indices: Iterable[int], replays: Sequence[Replay], share: float) -> I
 
 
 def asked(replay: Replay) -> object:
-    """What a replay asks the SDK about: the engine arguments of its sessions."""
+    """Returns what a replay asks the SDK about: the engine arguments of its sessions."""
     pools = [replay.engine] if replay.split is None else [replay.split.prefill, replay.engine]
     return tuple(
         sorted(
@@ -92,7 +92,7 @@ def asked(replay: Replay) -> object:
 
 
 def _work(replay: Replay) -> float:
-    """About how many tokens a replay generates."""
+    """Returns about how many tokens a replay generates."""
     load = replay.workload
     if isinstance(load, Recorded):
         return float(sum(load.requests.osl))
@@ -101,7 +101,9 @@ def _work(replay: Replay) -> float:
 
 
 def _run_batch(replays: Sequence[Replay]) -> list[Result]:
-    """The results of replays. What the SDK does not know it is asked once: looking for a model may take long."""
+    """Returns the results of replays. What the SDK does not know it is asked once: looking for a model may take
+    long.
+    """
     unknown: dict[object, str] = {}
     results = []
     for replay in replays:

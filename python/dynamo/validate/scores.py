@@ -20,19 +20,21 @@ CONCURRENCIES = (8, 32, 64, 128, 256)
 
 
 def error(simulated: float | None, measured: float | None) -> float | None:
-    """simulated / measured - 1, None where either is missing."""
+    """Returns simulated / measured - 1, None where either is missing."""
     if simulated is None or not measured:
         return None
     return simulated / measured - 1
 
 
 def headline(measured: Figures) -> str:
-    """The figure of a measurement that its error is about: the mean, or the median of sources that have no means."""
+    """Returns the figure of a measurement that its error is about: the mean, or the median of sources that have no
+    means.
+    """
     return "mean" if measured.mean is not None else "p50"
 
 
 def errors_of(result: Result) -> dict[str, float | None]:
-    """The errors of a replay by metric; those of the control are called ``static_ttft`` and ``static_tpot``."""
+    """Returns the errors of a replay by metric; those of the control are called ``static_ttft`` and ``static_tpot``."""
     assert result.outcome is not None
     found: dict[str, float | None] = {}
     for metric in METRICS:
@@ -45,7 +47,9 @@ def errors_of(result: Result) -> dict[str, float | None]:
 
 
 def ks_distance(first: Iterable[float], second: Iterable[float]) -> float | None:
-    """The Kolmogorov-Smirnov distance of two samples: the largest gap between their distributions. NaN is no value."""
+    """Returns the Kolmogorov-Smirnov distance of two samples: the largest gap between their distributions. NaN is no
+    value.
+    """
     a, b = (sorted(value for value in sample if not math.isnan(value)) for sample in (first, second))
     if not a or not b:
         return None
@@ -53,7 +57,7 @@ def ks_distance(first: Iterable[float], second: Iterable[float]) -> float | None
 
 
 def distances_of(result: Result) -> dict[str, float | None]:
-    """KS distances by metric of a measurement of single requests; none for others."""
+    """Returns KS distances by metric of a measurement of single requests; none for others."""
     requests, outcome = result.replay.measurement.requests, result.outcome
     if requests is None or outcome is None or not len(outcome.ttft_ms):
         return {}
@@ -64,7 +68,9 @@ def distances_of(result: Result) -> dict[str, float | None]:
 
 
 def holds(result: Result, metric: str) -> bool | None:
-    """Whether the mean over requests that was measured is between those of the seeds; None without several seeds."""
+    """Reports whether the mean over requests that was measured is between those of the seeds; None without several
+    seeds.
+    """
     measured = getattr(result.replay.measurement, metric).mean
     if result.outcome is None or measured is None or metric not in result.outcome.ranges:
         return None
@@ -84,7 +90,7 @@ class Summary:
 
 
 def summary(errors: Iterable[float | None]) -> Summary | None:
-    """What errors come to; None if there are none. ``signed`` is the median."""
+    """Returns what errors come to; None if there are none. ``signed`` is the median."""
     off = [100 * value for value in errors if value is not None]
     if not off:
         return None
@@ -106,7 +112,7 @@ GROUPINGS: Mapping[str, Callable[[Measurement], Key]] = {
 
 
 def concurrency_class(measurement: Measurement) -> str:
-    """The class of a measurement's number of clients, for measurements of a closed loop."""
+    """Returns the class of a measurement's number of clients, for measurements of a closed loop."""
     clients = measurement.concurrency
     if clients is None:
         return "open loop"
@@ -119,7 +125,7 @@ def concurrency_class(measurement: Measurement) -> str:
 
 
 def grouped(results: Sequence[Result], grouping: str) -> dict[Key, dict[str, Summary | None]]:
-    """For each group, in order, the summaries of its errors by metric, those of the control included."""
+    """Returns, for each group, in order, the summaries of its errors by metric, those of the control included."""
     groups: dict[Key, list[dict[str, float | None]]] = {}
     for result in results:
         groups.setdefault(GROUPINGS[grouping](result.replay.measurement), []).append(errors_of(result))

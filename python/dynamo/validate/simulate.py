@@ -47,7 +47,7 @@ def simulate(replay: Replay) -> Outcome:
 
 
 def _about(length: Length) -> Length:
-    """A fixed length varied by a fiftieth: clients whose answers always end together run in lockstep."""
+    """Returns a fixed length varied by a fiftieth: clients whose answers always end together run in lockstep."""
     if isinstance(length, str) or length < 2:
         return length
     least = length - max(1, length // 50)
@@ -55,7 +55,7 @@ def _about(length: Length) -> Length:
 
 
 def _ranges(outcomes: Sequence[Outcome]) -> dict[str, tuple[float, float]]:
-    """The least and the largest mean by metric."""
+    """Returns the least and the largest mean by metric."""
     found = {}
     for metric in ("ttft", "tpot"):
         means = [mean for outcome in outcomes if (mean := getattr(outcome, metric).mean) is not None]
@@ -80,7 +80,7 @@ def _simulate(replay: Replay, seed: int | None) -> Outcome:
 
 
 def engine_args(replay: Replay) -> dict[str, Any]:
-    """The engine arguments of a replay, with the KV pool of the GPU that was measured. Raises ValueError."""
+    """Returns the engine arguments of a replay, with the KV pool of the GPU that was measured. Raises ValueError."""
     if replay.pool is None or "num_gpu_blocks" in replay.engine:
         return dict(replay.engine)
     run_synthetic_trace_replay(1, 1, 1, extra_engine_args=MockEngineArgs(**replay.pool), rows=False)

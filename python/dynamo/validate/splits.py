@@ -26,12 +26,12 @@ def refuse_what_is_not_replayed(row: Measurement) -> None:
 
 
 def workers(row: Measurement, pool: str) -> int:
-    """The number of workers of a pool."""
+    """Returns the number of workers of a pool."""
     return _size(row, f"{pool}_num_workers")
 
 
 def parallelism(row: Measurement, pool: str) -> Parallelism:
-    """How a worker of a pool was spread over GPUs: tp x attention dp = moe tp x moe ep.
+    """Returns how a worker of a pool was spread over GPUs: tp x attention dp = moe tp x moe ep.
 
     Tables of older runs have the expert parallelism in the column of the experts' tensor parallelism, which attention
     data parallelism with as many ranks tells: experts are not cut into 32.
@@ -49,7 +49,7 @@ def parallelism(row: Measurement, pool: str) -> Parallelism:
 
 
 def limits(row: Measurement, ranks: int) -> dict[str, Any]:
-    """What a worker computes and runs at a time; one simulated engine holds all its ranks."""
+    """Returns what a worker computes and runs at a time; one simulated engine holds all its ranks."""
     tokens = ranks * _BATCHED_TOKENS[row.engine]
     if row.engine == "vllm":
         return {
@@ -62,14 +62,14 @@ def limits(row: Measurement, ranks: int) -> dict[str, Any]:
 
 
 def stand_ins(row: Measurement) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Engine arguments in place of what the SDK lacks, and in words all that stands in for something."""
+    """Returns engine arguments in place of what the SDK lacks, and in words all that stands in for something."""
     if row.engine == "sglang" and "DeepSeek" in row.model:
         return DEEPSEEK, (WORDS, DEEPSEEK_WORDS)
     return {}, (WORDS,)
 
 
 def _size(row: Measurement, name: str) -> int:
-    """A number of the table, which leaves out some that are 1. Raises Refusal for what is none."""
+    """Returns a number of the table, which leaves out some that are 1. Raises Refusal for what is none."""
     text = row.facts.get(name, "") or "1"
     if not text.isdecimal() or len(text) > 6 or int(text) < 1:
         raise Refusal(f"disaggregated: {name} is {text!r}")

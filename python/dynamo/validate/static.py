@@ -18,7 +18,9 @@ class Static(NamedTuple):
 
 
 def static_prediction(replay: Replay) -> Static | None:
-    """AIC's prediction for a closed loop that this process has replayed; None for others, splits and timing models."""
+    """Returns AIC's prediction for a closed loop that this process has replayed; None for others, splits and timing
+    models.
+    """
     load = replay.workload
     if not isinstance(load, ClosedLoop) or replay.split is not None:
         return None
@@ -39,7 +41,7 @@ def static_prediction(replay: Replay) -> Static | None:
 
 
 def session_of(engine: Mapping[str, Any]) -> aic.Session | None:
-    """The AIC session that a run with these engine arguments has opened in this process, None without one."""
+    """Returns the AIC session that a run with these engine arguments has opened in this process, None without one."""
     asked = {name.removeprefix("aic_"): value for name, value in engine.items() if name.startswith("aic_")}
     if "model_path" not in asked:
         return None

@@ -22,7 +22,9 @@ _SCRIPTS = ("parts.js", "overtime.js", "start.js")
 
 
 def as_html(report: Figures, command: str = "") -> str:
-    """The page about a run that has kept rows. ``command`` repeats it; by default it is made of the provenance."""
+    """Returns the page about a run that has kept rows. ``command`` repeats it; by default it is made of the
+    provenance.
+    """
     attribution = report.get("attribution")
     parts = data.part_names(attribution) if attribution and attribution["requests"] else []
     provenance = report.get("provenance", {})
@@ -44,7 +46,7 @@ def as_html(report: Figures, command: str = "") -> str:
 
 
 def _headline(report: Figures) -> str:
-    """What was run on what."""
+    """Returns what was run on what."""
     provenance = report.get("provenance", {})
     arguments = provenance.get("arguments", {})
     workload = ", ".join(arguments.get("trace_files", [])) or "a synthetic workload"
@@ -66,7 +68,7 @@ def _headline(report: Figures) -> str:
 
 
 def _cards(report: Figures) -> str:
-    """The figures that most readers look for first."""
+    """Returns the figures that most readers look for first."""
     cards = [
         ("p99 time to first token", _time(report.get("p99_ttft_ms")), f"mean {_time(report.get('mean_ttft_ms'))}"),
         (
@@ -105,7 +107,7 @@ def _cards(report: Figures) -> str:
 
 
 def _host_card(report: Figures) -> tuple[str, str, str]:
-    """What a tier of host memory did: hits by tier, what moved, and how busy that kept the links."""
+    """Returns what a tier of host memory did: hits by tier, what moved, and how busy that kept the links."""
     whole = report.get("first_admission_prefix_cache_reused_ratio")
     host = report.get("host_reused_ratio")
     on_gpu = None if whole is None or host is None else max(0.0, whole - host)
@@ -122,7 +124,7 @@ def _percent(part: float | None) -> str:
 
 
 def _summary(report: Figures) -> str:
-    """The table that the command line prints."""
+    """Returns the table that the command line prints."""
     heading, *rows = summary.table_cells(report)
     head = "".join(_summary_cell("th scope=col", at, cell) for at, cell in enumerate(heading))
     lines = [f"{_label(row[0])}{''.join(_summary_cell('td', 1, cell) for cell in row[1:])}" for row in rows]
@@ -131,7 +133,7 @@ def _summary(report: Figures) -> str:
 
 
 def _label(text: str) -> str:
-    """The cell with the name of a row, which opens to what it means where names are used in several ways."""
+    """Returns the cell with the name of a row, which opens to what it means where names are used in several ways."""
     if text not in latencies.MEANINGS:
         return _summary_cell("td", 0, text)
     meaning = html.escape(latencies.MEANINGS[text])
@@ -149,7 +151,7 @@ def _slow_hint(parts: list[str]) -> str:
 
 
 def _command(provenance: Mapping[str, Any]) -> str:
-    """The command that repeats a run, as far as a command line can have its arguments."""
+    """Returns the command that repeats a run, as far as a command line can have its arguments."""
     known = run_options()
     arguments = {}
     for name, value in provenance.get("arguments", {}).items():

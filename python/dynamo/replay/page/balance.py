@@ -13,7 +13,7 @@ _POOLS = (("prefill_worker_idx", "prefill worker"), ("decode_worker_idx", "worke
 
 
 def table(report: Figures) -> str:
-    """What each worker had to do, and how far the busiest is from the mean."""
+    """Returns what each worker had to do, and how far the busiest is from the mean."""
     found = [text for column, name in _POOLS if (text := _pool(report, column, name))]
     return "\n".join(found) or "<p class=none>No request reached a worker.</p>"
 

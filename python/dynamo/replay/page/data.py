@@ -72,7 +72,7 @@ _STATISTICS = ("mean", "median", "p90", "p99")
 
 
 def of(report: Figures) -> dict[str, Any]:
-    """The data of the page."""
+    """Returns the data of the page."""
     return {
         **({"faults": wrong.shades(report)} if "fault_events" in report else {}),
         "cdfs": [found for name in LATENCIES if (found := _distribution(report, name)) is not None],
@@ -82,7 +82,7 @@ def of(report: Figures) -> dict[str, Any]:
 
 
 def bounds(arguments: Mapping[str, Any]) -> dict[str, float]:
-    """The bounds of a run by their arguments, those of BOUNDS; ``sla_itl_ms`` is the other name of one."""
+    """Returns the bounds of a run by their arguments, those of BOUNDS; ``sla_itl_ms`` is the other name of one."""
     given = {**arguments}
     if given.get("sla_tpot_ms") is None:
         given["sla_tpot_ms"] = given.get("sla_itl_ms")
@@ -90,7 +90,9 @@ def bounds(arguments: Mapping[str, Any]) -> dict[str, float]:
 
 
 def quantiles(report: Figures, name: str) -> list[float]:
-    """A column of requests, sorted and at even ranks, the smallest and the largest included; empty if there is none."""
+    """Returns a column of requests, sorted and at even ranks, the smallest and the largest included; empty if there is
+    none.
+    """
     import numpy as np
 
     values = report.requests[name]
@@ -110,19 +112,19 @@ def _distribution(report: Figures, name: str) -> dict[str, Any] | None:
 
 
 def _bound(report: Figures, name: str) -> dict[str, float]:
-    """The bound of the service level on a latency of requests, nothing without."""
+    """Returns the bound of the service level on a latency of requests, nothing without."""
     given = bounds(report.get("provenance", {}).get("arguments", {}))
     argument = BOUNDED.get(name)
     return {"bound": given[argument]} if argument in given else {}
 
 
 def part_names(attribution: Mapping[str, Any]) -> list[str]:
-    """The parts of a latency, in their order."""
+    """Returns the parts of a latency, in their order."""
     return [name for name in attribution["ttft_ms"]["split"]["mean"] if name != "total"]
 
 
 def _parts(report: Figures) -> dict[str, Any] | None:
-    """The bars of latencies, divided among their parts."""
+    """Returns the bars of latencies, divided among their parts."""
     attribution = report.get("attribution")
     if not attribution or not attribution["requests"]:
         return None
@@ -139,7 +141,7 @@ def _parts(report: Figures) -> dict[str, Any] | None:
 
 
 def _series(report: Figures) -> dict[str, Any] | None:
-    """Figures over time, those of which there are any: a list for the cluster, and one for each worker."""
+    """Returns figures over time, those of which there are any: a list for the cluster, and one for each worker."""
     import numpy as np
 
     series = report.timeseries
@@ -180,7 +182,7 @@ def _lines(figure: Mapping[str, Any]) -> Sequence[Sequence[float | None]]:
 
 
 def _workers(series: Timeseries) -> int:
-    """The number of workers: each window has a row for the cluster, and one for each of them."""
+    """Returns the number of workers: each window has a row for the cluster, and one for each of them."""
     pools = series["pool"]
     second = next((row for row in range(1, len(pools)) if pools[row] == "cluster"), len(pools))
     return second - 1
@@ -192,7 +194,7 @@ def _name(series: Timeseries, row: int) -> str:
 
 
 def _joined(column: Any, every: int, add: bool) -> Any:
-    """The means of ``every`` windows each, or their sums. Windows without a value do not count."""
+    """Returns the means of ``every`` windows each, or their sums. Windows without a value do not count."""
     import numpy as np
 
     if every == 1:
@@ -207,5 +209,5 @@ def _joined(column: Any, every: int, add: bool) -> Any:
 
 
 def _cell(value: float) -> float | int | None:
-    """A number with four digits."""
+    """Returns a number with four digits."""
     return None if value != value else short(float(f"{value:.4g}"))

@@ -44,7 +44,7 @@ _WORDS = {
 
 
 def tables(report: Figures, parts: list[str]) -> str:
-    """Two tables of requests, slowest first. ``parts`` are those of the attribution, none without one."""
+    """Returns two tables of requests, slowest first. ``parts`` are those of the attribution, none without one."""
     found = [
         f"<h3>{title}</h3>\n{_table(report, name, parts)}"
         for name, title in (("ttft_ms", "To the first token"), ("e2e_latency_ms", "To the last token"))
@@ -67,18 +67,18 @@ def _table(report: Figures, latency: str, parts: list[str]) -> str:
 
 
 def _columns(latency: str, parts: list[str]) -> list[str]:
-    """The columns that a table needs."""
+    """Returns the columns that a table needs."""
     divided = [_part(latency, name) for name in parts] or ["first_admit_ms"]
     return [*_SHOWN, latency, *divided]
 
 
 def _part(latency: str, name: str) -> str:
-    """The column of a part of a latency."""
+    """Returns the column of a part of a latency."""
     return f"{'ttft' if latency == 'ttft_ms' else 'e2e'}_{name}_ms"
 
 
 def _picked(report: Figures, order: Any, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Some requests. Columns are looked at one after the other: those of many requests are large."""
+    """Returns some requests. Columns are looked at one after the other: those of many requests are large."""
     found: list[dict[str, Any]] = [{} for _ in order]
     for name in names:
         column = report.requests[name]
@@ -105,7 +105,7 @@ def _row(row: Mapping[str, Any], latency: str, parts: list[str]) -> str:
 
 
 def _spent(row: Mapping[str, Any], latency: str, parts: list[str]) -> dict[str, float]:
-    """What a request spent its latency on, in milliseconds; without attribution, what its times tell."""
+    """Returns what a request spent its latency on, in milliseconds; without attribution, what its times tell."""
     if parts:
         return {name: float(row[_part(latency, name)]) for name in parts}
     return {"worker_wait": float(row["first_admit_ms"] - row["arrival_time_ms"])}
@@ -131,5 +131,5 @@ def _worker(row: Mapping[str, Any]) -> str:
 
 
 def time(ms: float) -> str:
-    """A time in words, in seconds if that is not less than one."""
+    """Returns a time in words, in seconds if that is not less than one."""
     return f"{ms / 1000:,.2f} s" if ms >= 1000 else f"{ms:,.1f} ms"

@@ -26,7 +26,7 @@ _HEADS = {
 
 
 def card(report: Figures) -> tuple[str, str, str] | None:
-    """The figure of a run with faults, None without."""
+    """Returns the figure of a run with faults, None without."""
     if "fault_events" not in report:
         return None
     part = report["availability"]
@@ -37,7 +37,7 @@ def card(report: Figures) -> tuple[str, str, str] | None:
 
 
 def section(report: Figures) -> str:
-    """The faults of a run as a table; nothing without."""
+    """Returns the faults of a run as a table; nothing without."""
     events = report.get("fault_events")
     if events is None:
         return ""
@@ -87,7 +87,7 @@ def _name(event: Mapping[str, Any]) -> str:
 
 
 def shades(report: Figures) -> list[dict[str, Any]]:
-    """When faults lasted, in seconds; ``until`` is null for one that was never over."""
+    """Returns when faults lasted, in seconds; ``until`` is null for one that was never over."""
     return [
         {
             "name": _name(event),

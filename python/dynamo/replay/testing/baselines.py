@@ -20,7 +20,7 @@ class Baselines:
         self.path = test_file.with_suffix(".dynosim.json")
 
     def read(self, name: str) -> Mapping[str, float | None]:
-        """The figures of a run. Raises AssertionError if there are none."""
+        """Returns the figures of a run. Raises AssertionError if there are none."""
         __tracebackhide__ = True
         try:
             with self.path.open(encoding="utf-8") as file:

@@ -55,12 +55,12 @@ class Bound(NamedTuple):
         return _COLUMNS[found[1]] if found else ""
 
     def holds(self, value: float | None) -> bool:
-        """Whether a figure is within the bound; a statistic over no request is not."""
+        """Reports whether a figure is within the bound; a statistic over no request is not."""
         return value is not None and bool(_COMPARISONS[self.sign](value, self.limit))
 
 
 def parse(figure: str, written: object) -> Bound:
-    """A bound from its text. Raises TypeError or ValueError, naming the figure."""
+    """Returns a bound from its text. Raises TypeError or ValueError, naming the figure."""
     __tracebackhide__ = True
     want = 'want a comparison and a number as text, such as "<= 2000"'
     if not isinstance(written, str):
@@ -87,14 +87,14 @@ def _in_unit(figure: str, written: str, digits: str, unit: str) -> float:
 
 
 def units_of(figure: str) -> Mapping[str, float]:
-    """The units that a figure may be written in, and what they are in that of the report."""
+    """Returns the units that a figure may be written in, and what they are in that of the report."""
     if figure.endswith("_ms"):
         return _MS
     return _SHARE if figure == GOODPUT or figure.endswith("_ratio") else _PLAIN
 
 
 def number(figure: str, value: float | None) -> str:
-    """A figure as messages show it."""
+    """Returns a figure as messages show it."""
     if value is None:
         return "none, over no request"
     if units_of(figure) is _SHARE:
@@ -117,7 +117,7 @@ def check_figures(report: Mapping[str, Any], figures: Mapping[str, object]) -> N
 
 
 def value_of(report: Report, figure: str, bounds: Mapping[str, Bound]) -> float | None:
-    """A figure of a report. Goodput needs bounds on latencies: those of the run, or else the given ones."""
+    """Returns a figure of a report. Goodput needs bounds on latencies: those of the run, or else the given ones."""
     __tracebackhide__ = True
     if figure != GOODPUT:
         value = report[figure]
@@ -136,7 +136,7 @@ def value_of(report: Report, figure: str, bounds: Mapping[str, Bound]) -> float 
 
 
 def violating(report: Report, limits: list[Bound]) -> NDArray[np.bool_]:
-    """Which requests do not keep one of these bounds on latencies, or never completed."""
+    """Returns which requests do not keep one of these bounds on latencies, or never completed."""
     rows = report.requests
     bad = np.array([status != "completed" for status in rows["terminal_status"]], dtype=bool)
     for bound in limits:

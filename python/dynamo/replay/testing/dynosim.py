@@ -173,7 +173,7 @@ def _long(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _margin(figure: str, written: object) -> tuple[float, bool]:
-    """How far a figure may be from its baseline: a number, and whether that is a share of the baseline."""
+    """Returns how far a figure may be from its baseline: a number, and whether that is a share of the baseline."""
     found = _TOLERANCE.fullmatch(written) if isinstance(written, str) else None
     if found is None or (found[2] != "%" and found[2] not in bounds.units_of(figure)):
         raise ValueError(

@@ -21,7 +21,7 @@ class Finding(TypedDict):
 
 
 def as_text(findings: Sequence[Finding]) -> list[str]:
-    """A line for each figure, in columns."""
+    """Returns a line for each figure, in columns."""
     cells = [(f["figure"], f"expected {f['expected']}", f"got {f['got']}", f["result"]) for f in findings]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]

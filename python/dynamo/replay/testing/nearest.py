@@ -43,7 +43,7 @@ def describe(arguments: Mapping[str, Any], attempt: Try, limit: int) -> list[str
 
 
 def words(changes: Mapping[str, Any]) -> str:
-    """A deployment as arguments of a replay."""
+    """Returns a deployment as arguments of a replay."""
     short = {"num_workers": "workers", "num_prefill_workers": "prefill_workers", "num_decode_workers": "decode_workers"}
     return ", ".join(
         f'{name}="{value}"' if isinstance(value, str) else f"{short.get(name, name)}={value}"
@@ -56,7 +56,7 @@ def _workers(changes: Mapping[str, Any]) -> int:
 
 
 def _fewest(trials: Iterable[Trial | None]) -> Trial | None:
-    """The one with the fewest workers of those that pass, the first of several."""
+    """Returns the one with the fewest workers of those that pass, the first of several."""
     return min((trial for trial in trials if trial), key=lambda trial: _workers(trial.changes), default=None)
 
 
@@ -67,7 +67,7 @@ class _Search:
         self.tried: list[Trial] = []
 
     def same_size(self, arguments: Mapping[str, Any]) -> Trial | None:
-        """The same workers behind the router that sees what they have cached and have to do."""
+        """Returns the same workers behind the router that sees what they have cached and have to do."""
         pools = {name: arguments[name] for name in _POOLS if arguments.get(name)}
         sizes = pools or {"num_workers": arguments.get("num_workers") or 1}
         if arguments.get("router_mode") in _SEES_MOST or max(sizes.values()) < 2:
@@ -76,14 +76,14 @@ class _Search:
         return trial if trial and trial.passes else None
 
     def larger(self, arguments: Mapping[str, Any]) -> Trial | None:
-        """The fewest workers more: of each pool alone, and of both together."""
+        """Returns the fewest workers more: of each pool alone, and of both together."""
         pools = {name: arguments[name] for name in _POOLS if arguments.get(name)}
         if not pools:
             return self._grow_one(arguments)
         return _fewest(self._grow(pools, grown, self._limit // 3) for grown in ((_POOLS[0],), (_POOLS[1],), _POOLS))
 
     def _grow_one(self, arguments: Mapping[str, Any]) -> Trial | None:
-        """One pool with more workers, behind the router that it has, and behind the one that sees most."""
+        """Returns one pool with more workers, behind the router that it has, and behind the one that sees most."""
         sizes = {"num_workers": arguments.get("num_workers") or 1}
         if arguments.get("router_mode") in _SEES_MOST:
             return self._grow(sizes, ("num_workers",), self._limit)
@@ -97,7 +97,7 @@ class _Search:
         """Doubles pools until the bounds hold, then halves the step, with at most ``budget`` trials."""
 
         def at(more: int) -> Trial | None:
-            """The deployment whose pools have ``more`` workers than now."""
+            """Returns the deployment whose pools have ``more`` workers than now."""
             if len(self.tried) - before >= budget:
                 return None
             return self._try({name: n + more if name in grown else n for name, n in sizes.items()} | dict(others or {}))
@@ -129,7 +129,7 @@ class _Search:
         return passing
 
     def _try(self, changes: Mapping[str, Any]) -> Trial | None:
-        """A trial, None if there may be no more."""
+        """Returns a trial, None if there may be no more."""
         if len(self.tried) >= self._limit:
             return None
         self.tried.append(self._attempt(changes))

@@ -49,7 +49,7 @@ def why(report: Report, failed: list[Bound], bounds: Mapping[str, Bound]) -> lis
 
 
 def _of_requests(report: Report, failed: list[Bound], bounds: Mapping[str, Bound]) -> Iterator[Bound]:
-    """The bounds on single requests behind those that do not hold, each once."""
+    """Returns the bounds on single requests behind those that do not hold, each once."""
     found = [bound for bound in failed if bound.column]
     if any(bound.figure == GOODPUT for bound in failed):
         arguments = report["provenance"]["arguments"]
@@ -90,7 +90,7 @@ def _of_bound(report: Report, bound: Bound) -> list[str]:
 
 
 def _of_all(report: Report) -> list[str]:
-    """What latencies consist of, for figures that are not statistics of requests."""
+    """Returns what latencies consist of, for figures that are not statistics of requests."""
     rows = np.array([status == "completed" for status in report.requests["terminal_status"]], dtype=bool)
     if not rows.any():
         return ["no request completes"]
@@ -127,7 +127,7 @@ def _table(parts: Mapping[str, float]) -> list[str]:
 
 
 def _slowest(report: Report, column: str, bad: NDArray[np.bool_]) -> list[str]:
-    """A line on the worst of them."""
+    """Returns a line on the worst of them."""
     rows: Any = report.requests
     worst = int(np.nanargmax(np.where(bad, rows[column], -np.inf)))
     parts = dict(_parts(report, column, np.arange(len(bad)) == worst))

@@ -19,7 +19,7 @@ def of(
     sizes: Sequence[int] = (),
     kv_bytes_per_token: int | None = None,
 ) -> dict[str, Any]:
-    """The curve of a trace.
+    """Returns the curve of a trace.
 
     The result has ``points``, a list of sizes in ascending order with the part of the prompt tokens that they find,
     ``knee``, ``most`` (nine tenths of what any size finds) and ``enough``, three of them, and ``asked``, those of

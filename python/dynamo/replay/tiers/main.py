@@ -48,7 +48,7 @@ def _tiers(options: argparse.Namespace) -> int:
 
 
 def _pool(engine: dict[str, Any] | None) -> int | None:
-    """The blocks of the GPU's pool, if the engine says how many there are."""
+    """Returns the blocks of the GPU's pool, if the engine says how many there are."""
     blocks = (engine or {}).get("num_gpu_blocks")
     return blocks if isinstance(blocks, int) and not isinstance(blocks, bool) and 0 < blocks < 1 << 31 else None
 

@@ -11,7 +11,7 @@ from dynamo.replay.tiers import text
 
 
 def as_html(found: Mapping[str, Any]) -> str:
-    """The page of a curve."""
+    """Returns the page of a curve."""
     files = html.escape(", ".join(found["trace_files"]))
     filled = {
         "TITLE": "Sizes of a KV cache",
@@ -41,7 +41,7 @@ def _cards(found: Mapping[str, Any]) -> str:
 
 
 def _data(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What the chart shows. Its widest size is the one behind which nothing more is found."""
+    """Returns what the chart shows. Its widest size is the one behind which nothing more is found."""
     unit = "gb" if "gb" in found["enough"] else "blocks"
     sizes = (*found["points"], found["knee"], found["enough"])
     curve = sorted({(_page.short(point[unit]), _percent(point["hit_ratio"])) for point in sizes})
@@ -60,7 +60,7 @@ def _data(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marked(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The size that the chart marks."""
+    """Returns the size that the chart marks."""
     marked: Mapping[str, Any] = found["knee"] if text.has_knee(found) else found["most"]
     return marked
 

@@ -22,7 +22,7 @@ _SPEEDS = (
 
 
 def engine_args(given: str) -> dict[str, Any]:
-    """The engine of ``--extra-engine-args``, without the size of its host memory: that is what is varied."""
+    """Returns the engine of ``--extra-engine-args``, without the size of its host memory: that is what is varied."""
     try:
         args = json.loads(given)
     except ValueError as error:

@@ -12,7 +12,7 @@ NOTHING = "No request begins as an earlier one does: a cache finds nothing."
 
 
 def of(found: Mapping[str, Any], *, ascii_only: bool = False) -> str:
-    """What the trace is, a table of sizes, and what is to be read there."""
+    """Returns what the trace is, a table of sizes, and what is to be read there."""
     border = table.ASCII if ascii_only else table.BOXES
     parts = [headline(found), table.draw(_rows(found, "#" if ascii_only else "█"), border), *_said(found)]
     if found.get("simulated"):
@@ -21,7 +21,7 @@ def of(found: Mapping[str, Any], *, ascii_only: bool = False) -> str:
 
 
 def headline(found: Mapping[str, Any]) -> str:
-    """The trace in a sentence."""
+    """Returns the trace in a sentence."""
     return (
         f"{found['requests']:,} requests, {found['input_tokens']:,} prompt tokens,"
         f" {found['different_blocks']:,} different blocks of {found['block_size']} tokens"
@@ -29,13 +29,13 @@ def headline(found: Mapping[str, Any]) -> str:
 
 
 def size(point: Mapping[str, Any]) -> str:
-    """How large a cache is."""
+    """Returns how large a cache is."""
     gb = f" ({point['gb']:,.1f} GB)" if "gb" in point else ""
     return f"{point['blocks']:,} blocks{gb}"
 
 
 def shown(found: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
-    """The sizes of the table with what they are: steps of the curve, those asked for, knee and enough."""
+    """Returns the sizes of the table with what they are: steps of the curve, those asked for, knee and enough."""
     enough = found["enough"]["blocks"]
     steps = [point for point in found["points"][:: max(1, len(found["points"]) // 10)] if point["blocks"] < enough]
     marks = [
@@ -53,12 +53,12 @@ def shown(found: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
 
 
 def has_knee(found: Mapping[str, Any]) -> bool:
-    """Whether there is a size up to which most is found: a few blocks that all prompts share are none."""
+    """Reports whether there is a size up to which most is found: a few blocks that all prompts share are none."""
     return bool(found["knee"]["hit_ratio"] >= found["enough"]["hit_ratio"] / 2)
 
 
 def verdict(found: Mapping[str, Any]) -> str:
-    """What to do about it: how much memory is worth having, and whether the GPU has as much."""
+    """Returns what to do about it: how much memory is worth having, and whether the GPU has as much."""
     knee, most, enough = found["knee"], found["most"], found["enough"]
     if has_knee(found):
         shape = f"Knee: {size(knee)} find {knee['hit_ratio']:.1%} of the prompt tokens; behind it more is worth less."
@@ -71,7 +71,7 @@ def verdict(found: Mapping[str, Any]) -> str:
 
 
 def _beside_gpu(found: Mapping[str, Any]) -> str:
-    """What host memory adds to the GPU's pool, if that is known: the host also has what the GPU has."""
+    """Returns what host memory adds to the GPU's pool, if that is known: the host also has what the GPU has."""
     if "gpu" not in found:
         return ""
     pool, enough = found["gpu"], found["enough"]
@@ -103,7 +103,7 @@ def _rows(found: Mapping[str, Any], bar: str) -> table.Rows:
 
 
 def simulated(found: Mapping[str, Any]) -> list[list[str]]:
-    """The cells of the table of replays, the heading first."""
+    """Returns the cells of the table of replays, the heading first."""
     head = ["Host memory", "Found by the curve", "Found in the replay", "Mean TTFT (ms)", "p99 TTFT (ms)"]
     body = [
         [
@@ -118,7 +118,7 @@ def simulated(found: Mapping[str, Any]) -> list[list[str]]:
 
 
 def conclusion(found: Mapping[str, Any]) -> str:
-    """What the replays say, and of which requests that is."""
+    """Returns what the replays say, and of which requests that is."""
     return " ".join(filter(None, (_worth(found), _rejected(found))))
 
 
@@ -133,7 +133,7 @@ def _rejected(found: Mapping[str, Any]) -> str:
 
 
 def _worth(found: Mapping[str, Any]) -> str:
-    """What host memory does for the mean TTFT in the replays, and the least of it with nine tenths of that."""
+    """Returns what host memory does for the mean TTFT in the replays, and the least of it with nine tenths of that."""
     means = [(point["mean_ttft_ms"], point) for point in found["simulated"] if point["mean_ttft_ms"] is not None]
     if not means or means[0][1]["blocks"]:
         return ""

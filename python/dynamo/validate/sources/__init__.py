@@ -36,7 +36,7 @@ FORMATS: dict[str, ModuleType] = {module.FORMAT: module for module in _MODULES}
 
 
 def read(paths: Iterable[str], source_format: str | None = None) -> list[Measurement]:
-    """All measurements of files and folders, each once.
+    """Returns all measurements of files and folders, each once.
 
     ``source_format`` is a name in FORMATS; without it each file is recognised by its contents. A point of the silicon
     table that repeats another one's TTFT and TPOT is the same measurement under a second name, and left out.
@@ -80,7 +80,9 @@ def _read_file(file: SourceFile, source_format: str | None) -> list[Measurement]
 
 
 def _almost(path: Path) -> str:
-    """What is wrong with a file that has at least half of what tells a format from others; "" for any other file."""
+    """Returns what is wrong with a file that has at least half of what tells a format from others; "" for any other
+    file.
+    """
     file = open_source(path)
     named = {module: [key for key in module.MARKS if key in file.text] for module in _MODULES}
     module = max(named, key=lambda module: len(named[module]) / len(module.MARKS))

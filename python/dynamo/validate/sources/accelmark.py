@@ -29,7 +29,7 @@ def recognised(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile) -> list[Measurement]:
-    """A measurement per request rate. Raises BadSource."""
+    """Returns a measurement per request rate. Raises BadSource."""
     found = file.whole
     where = file.name
     metrics = mapping(found.get("metrics"), f"{where}: metrics")
@@ -104,7 +104,9 @@ def _suite_paths(result: Path, suite: str) -> list[Path]:
 
 
 def _log_normal(percentiles: Mapping[str, Any], kind: str, where: str, most: int | None = None) -> Length | None:
-    """The distribution whose median and 99th percentile are these, a number if they are equal; None if not known."""
+    """Returns the distribution whose median and 99th percentile are these, a number if they are equal; None if not
+    known.
+    """
     ranks = [f"{kind}_tokens_{rank}" for rank in ("p50", "p99")]
     if any(percentiles.get(name) is None for name in ranks):
         return None

@@ -27,7 +27,7 @@ def recognised(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile) -> list[Measurement]:
-    """The one run of a file; of statistics with records beside them, the records. Raises BadSource."""
+    """Returns the one run of a file; of statistics with records beside them, the records. Raises BadSource."""
     if not _has_records(file):
         records = file.path.with_name(_RECORDS)
         if records != file.path and records.is_file():
@@ -52,7 +52,7 @@ def _has_records(file: SourceFile) -> bool:
 
 
 def _settings(file: SourceFile) -> dict[str, Any]:
-    """What the statistics beside the records say about model and load."""
+    """Returns what the statistics beside the records say about model and load."""
     path = file.path.with_name(_STATISTICS)
     return stats_export.settings(open_source(path).whole, str(path)) if path.is_file() else {}
 

@@ -16,7 +16,7 @@ class BadSource(ValueError):
 
 
 def count(value: object, where: str) -> int:
-    """A whole number above 0 from text or JSON."""
+    """Returns a whole number above 0 from text or JSON."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
         value = int(value)
     if isinstance(value, float) and value.is_integer():
@@ -27,7 +27,7 @@ def count(value: object, where: str) -> int:
 
 
 def number(value: object, where: str, *, least: float = 0.0) -> float:
-    """A finite number from text or JSON, at least ``least``."""
+    """Returns a finite number from text or JSON, at least ``least``."""
     found = math.nan
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
         with contextlib.suppress(ValueError, OverflowError):
@@ -38,7 +38,7 @@ def number(value: object, where: str, *, least: float = 0.0) -> float:
 
 
 def json_object(text: str, where: str) -> dict[str, Any]:
-    """A JSON object."""
+    """Returns a JSON object."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -59,7 +59,7 @@ def sequence(value: object, where: str) -> list[Any]:
 
 
 def text(found: Mapping[str, Any], name: str, where: str, default: str = "") -> str:
-    """A text that may be missing or null."""
+    """Returns a text that may be missing or null."""
     value = found.get(name)
     if value is None:
         return default

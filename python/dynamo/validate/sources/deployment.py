@@ -28,7 +28,9 @@ _KEYS = (*_TEXTS, *_SIZES, "system", "concurrency", "request_rate", "engine_args
 
 
 def deployment(file: SourceFile) -> dict[str, Any]:
-    """The fields of a Measurement that the file beside a result gives; none without such a file. Raises BadSource."""
+    """Returns the fields of a Measurement that the file beside a result gives; none without such a file. Raises
+    BadSource.
+    """
     path = file.path.with_name(NAME)
     if not path.is_file():
         return {}
@@ -58,6 +60,6 @@ def deployment(file: SourceFile) -> dict[str, Any]:
 
 
 def configuration(fields: dict[str, Any]) -> str:
-    """What splits of the data keep together, of a deployment described by these fields."""
+    """Returns what splits of the data keep together, of a deployment described by these fields."""
     names = ("model", "system", "precision", "mode", "parallelism")
     return "|".join(str(fields.get(name, "")) for name in names)

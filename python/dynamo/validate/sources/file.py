@@ -50,7 +50,7 @@ class SourceFile:
         return json_object(self.text, self.name)
 
     def rows(self) -> list[tuple[str, dict[str, Any]]]:
-        """The objects of a JSON lines file, each with where it stands."""
+        """Returns the objects of a JSON lines file, each with where it stands."""
         lines = ((f"{self.name} line {number}", line) for number, line in enumerate(self.text.splitlines(), start=1))
         rows = [(where, json_object(line, where)) for where, line in lines if line.strip()]
         if not rows:

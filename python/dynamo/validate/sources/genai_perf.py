@@ -15,5 +15,5 @@ def recognised(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile) -> list[Measurement]:
-    """The one run of a file. Raises BadSource."""
+    """Returns the one run of a file. Raises BadSource."""
     return stats_export.read(file, FORMAT)

@@ -24,6 +24,6 @@ _SYSTEMS = (
 
 
 def aic_system(name: str) -> str:
-    """The AIC SDK's spelling of a GPU's name, or the name itself in lower case if it has none."""
+    """Returns the AIC SDK's spelling of a GPU's name, or the name itself in lower case if it has none."""
     plain = name.lower()
     return next((system for pattern, system in _SYSTEMS if re.search(pattern, plain)), plain)

@@ -27,7 +27,7 @@ def recognised(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile) -> list[Measurement]:
-    """A measurement per benchmark of a report. Raises BadSource."""
+    """Returns a measurement per benchmark of a report. Raises BadSource."""
     report = file.whole
     benchmarks = sequence(report.get("benchmarks"), f"{file.name}: benchmarks")
     return [

@@ -25,7 +25,7 @@ def recognised(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile) -> list[Measurement]:
-    """The one run of a file. Raises BadSource."""
+    """Returns the one run of a file. Raises BadSource."""
     meta_path = file.path.with_name("meta.json")
     if not meta_path.is_file():
         raise BadSource(f"{file.name}: a run of LLMServingSim needs meta.json beside it")
@@ -66,7 +66,7 @@ def _requests(file: SourceFile) -> Requests:
 
 
 def _system(meta: Mapping[str, Any], file: SourceFile) -> str:
-    """The GPU: newer recordings name it, older ones are in a folder of its name."""
+    """Returns the GPU: newer recordings name it, older ones are in a folder of its name."""
     hardware = meta.get("hardware")
     if isinstance(hardware, dict) and isinstance(hardware.get("device_name"), str):
         return aic_system(hardware["device_name"])
@@ -81,7 +81,7 @@ def _parallelism(asked: Mapping[str, Any], where: str) -> Parallelism:
 
 
 def _engine_args(meta: Mapping[str, Any], asked: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What the recording says about scheduler and cache. Limits are those of one rank."""
+    """Returns what the recording says about scheduler and cache. Limits are those of one rank."""
     known: dict[str, Any] = {
         name: count(asked[name], f"{where}: {name}")
         for name in ("max_num_seqs", "max_num_batched_tokens")

@@ -25,7 +25,8 @@ def _seconds(start: float) -> float:
 
 
 def arranged(rows: Sequence[Row], where: str, milliseconds: Callable[[float], float] = _seconds) -> Requests:
-    """The requests in order of their starts, of which ``milliseconds`` converts differences; as they are without all.
+    """Returns the requests in order of their starts, of which ``milliseconds`` converts differences; as they are
+    without all.
 
     Raises BadSource if there is none.
     """
@@ -45,7 +46,7 @@ def arranged(rows: Sequence[Row], where: str, milliseconds: Callable[[float], fl
 
 
 def measured(requests: Requests) -> dict[str, Any]:
-    """The fields of a Measurement of single requests that follow from them."""
+    """Returns the fields of a Measurement of single requests that follow from them."""
     return {
         "request_count": len(requests.isl),
         "ttft": figures(requests.ttft_ms),

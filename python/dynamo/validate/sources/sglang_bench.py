@@ -18,5 +18,5 @@ def recognised(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile) -> list[Measurement]:
-    """The runs in a file. Without ``deployment.json`` the engine is taken to be SGLang. Raises BadSource."""
+    """Returns the runs in a file. Without ``deployment.json`` the engine is taken to be SGLang. Raises BadSource."""
     return serving_bench.runs(file, FORMAT, "sglang")

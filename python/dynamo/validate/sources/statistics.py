@@ -9,7 +9,7 @@ from dynamo.validate.measurement import PERCENTILES, Figures
 
 
 def figures(found: Iterable[float]) -> Figures:
-    """Mean and nearest-rank percentiles, as the report of a replay has them; NaN counts as no value."""
+    """Returns mean and nearest-rank percentiles, as the report of a replay has them; NaN counts as no value."""
     ordered = sorted(value for value in found if not math.isnan(value))
     if not ordered:
         return Figures()

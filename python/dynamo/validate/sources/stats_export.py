@@ -20,7 +20,7 @@ def recognised(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile, source: str) -> list[Measurement]:
-    """The one run of a file. Raises BadSource."""
+    """Returns the one run of a file. Raises BadSource."""
     found = file.whole
     fields = {**settings(found, file.name), **deployment(file)}
     return [
@@ -40,7 +40,7 @@ def read(file: SourceFile, source: str) -> list[Measurement]:
 
 
 def settings(found: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Model and load, as far as the exported configuration says; its sections have moved between releases."""
+    """Returns model and load, as far as the exported configuration says; its sections have moved between releases."""
     config = found.get("input_config")
     if not isinstance(config, dict):
         return {}
@@ -57,7 +57,7 @@ def settings(found: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def unit_ms(metric: Mapping[str, Any], where: str) -> float:
-    """How many milliseconds the unit of a metric is."""
+    """Returns how many milliseconds the unit of a metric is."""
     unit = metric.get("unit", "ms")
     if not isinstance(unit, str) or unit not in _UNITS:
         raise BadSource(f"{where}: unit: got {values.show(unit)}, want one of {', '.join(_UNITS)}")
@@ -84,7 +84,7 @@ def _figures(found: Mapping[str, Any], name: str, where: str) -> Figures:
 
 
 def _mean(found: Mapping[str, Any], name: str, where: str) -> int | None:
-    """The mean of a metric, rounded; None if it is not there."""
+    """Returns the mean of a metric, rounded; None if it is not there."""
     if name not in found:
         return None
     metric = mapping(found[name], f"{where}: {name}")

@@ -15,5 +15,5 @@ def recognised(file: SourceFile) -> bool:
 
 
 def read(file: SourceFile) -> list[Measurement]:
-    """The runs in a file. Without ``deployment.json`` the engine is taken to be vLLM. Raises BadSource."""
+    """Returns the runs in a file. Without ``deployment.json`` the engine is taken to be vLLM. Raises BadSource."""
     return serving_bench.runs(file, FORMAT, "vllm")
