@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 
 	"dynosim/gocore/aic"
@@ -40,11 +41,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	}
 	if mode.Asks {
 		r := routing{Routing: deploy.Routing{Mode: mode, Config: router.DefaultConfig()}, asked: o.Text("router")}
-		if !d.disaggregated && d.targets() < 2 && !isPlanned(o) {
-			return routing{}, nil, &strictjson.FieldError{Field: "num_workers", Got: fmt.Sprint(d.workers),
-				Want: "at least 2 with router " + r.asked}
-		}
-		return r, nil, refuseWithoutRouter(o)
+		return r, nil, cmp.Or(d.checkChoice(o, "router "+r.asked), refuseWithoutRouter(o))
 	}
 	read, warnings, err := deploy.ParseRouting(mode, text, o.Uint("seed"))
 	if err != nil {
@@ -59,9 +56,9 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if r.session, more, err = parseEstimator(o, r.Config); err != nil {
 		return routing{}, nil, err
 	}
-	if !d.disaggregated && d.targets() < 2 && o.Text("replay_mode") == offlineMode && !isPlanned(o) {
-		return routing{}, nil, &strictjson.FieldError{
-			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + mode.Name,
+	if o.Text("replay_mode") == offlineMode {
+		if err := d.checkChoice(o, "router_mode "+mode.Name); err != nil {
+			return routing{}, nil, err
 		}
 	}
 	if r.decisions == "" && o.Given("router_decisions_mode") {
@@ -69,6 +66,14 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 			Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
 	}
 	return r, append(warnings, more...), nil
+}
+
+// checkChoice refuses a router that has nothing to choose: one worker, and no other to come.
+func (d deployment) checkChoice(o *strictjson.Object, router string) error {
+	if d.disaggregated || d.targets() >= 2 || isPlanned(o) {
+		return nil
+	}
+	return &strictjson.FieldError{Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with " + router}
 }
 
 // routerMode returns the mode that a checked description asks for.

@@ -114,8 +114,8 @@ func (c *Collector) Attribute(requests int, delayMs func(engine.RequestID) float
 	c.attribution = a
 }
 
-// Attributes reports whether the collector divides latencies.
-func (c *Collector) Attributes() bool { return c.attribution != nil }
+// attributes reports whether the collector divides latencies.
+func (c *Collector) attributes() bool { return c.attribution != nil }
 
 // part returns the attribution of the part of a collector that has one worker.
 func (a *attribution) part(worker int) *attribution {

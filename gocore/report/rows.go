@@ -262,7 +262,7 @@ func (rows *Rows) columns() []column {
 	if rows.c.prefillRanks != nil {
 		ranks = slices.Concat(ranks, prefillRankColumns)
 	}
-	all := columnsOf(rows.c.Attributes(), rows.c.trials != nil, ranks)
+	all := columnsOf(rows.c.attributes(), rows.c.trials != nil, ranks)
 	if rows.owned {
 		all = slices.Concat(all, tenantColumns)
 	}

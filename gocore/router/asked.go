@@ -31,7 +31,7 @@ type Wishes struct {
 	TickMs float64 // between two ticks, 0 for none
 	// With MetricsMs above 0, questions contain the loads of the last poll, at 0, 1, 2, ... times MetricsMs.
 	MetricsMs float64
-	Replicas  int // routers that get the requests in turn, see [AskedReplicas]; 0 is 1
+	Replicas  int // routers that get the requests in turn, see askedReplicas; 0 is 1
 }
 
 // Question asks for the next decision. Requests that were kept before are known by their ids.

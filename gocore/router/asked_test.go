@@ -159,7 +159,7 @@ func TestAskedReplicas(t *testing.T) {
 		}},
 	} {
 		rule := &replicated{wishes: c.wishes}
-		r := NewAskedReplicas(Options{Workers: 1, BlockSize: 4, Blocks: 100, Decider: rule})
+		r := newAskedReplicas(Options{Workers: 1, BlockSize: 4, Blocks: 100, Decider: rule})
 		if _, err := r.SetWorkers([]int{0, 3}, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -1,29 +1,29 @@
 package router
 
-// AskedReplicas are the replicas of a router that a [Decider] decides for, which says how many there are when it
+// askedReplicas are the replicas of a router that a [Decider] decides for, which says how many there are when it
 // begins: until then there is one. Each has books of its own. All are asked again whenever a request of any of them has
 // moved on, as one that keeps requests may have none at the workers.
-type AskedReplicas struct {
+type askedReplicas struct {
 	Replicas
 	options Options
 	first   *Asked
 	begun   bool
 }
 
-// NewAskedReplicas makes a router, or its replicas, that ask Options.Decider.
-func NewAskedReplicas(o Options) *AskedReplicas {
+// newAskedReplicas makes a router, or its replicas, that ask Options.Decider.
+func newAskedReplicas(o Options) *askedReplicas {
 	first := NewAsked(o)
-	return &AskedReplicas{Replicas: *NewReplicas(first), options: o, first: first}
+	return &askedReplicas{Replicas: *NewReplicas(first), options: o, first: first}
 }
 
 var (
-	_ Elastic  = (*AskedReplicas)(nil)
-	_ Ticker   = (*AskedReplicas)(nil)
-	_ Finisher = (*AskedReplicas)(nil)
+	_ Elastic  = (*askedReplicas)(nil)
+	_ Ticker   = (*askedReplicas)(nil)
+	_ Finisher = (*askedReplicas)(nil)
 )
 
 // Submit implements [Router].
-func (r *AskedReplicas) Submit(q Request, nowMs float64) ([]Admission, error) {
+func (r *askedReplicas) Submit(q Request, nowMs float64) ([]Admission, error) {
 	if err := r.begin(nowMs); err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (r *AskedReplicas) Submit(q Request, nowMs float64) ([]Admission, error) {
 }
 
 // begin lets the first replica begin, and makes the others with what it knows of workers and caches.
-func (r *AskedReplicas) begin(nowMs float64) error {
+func (r *askedReplicas) begin(nowMs float64) error {
 	if r.begun {
 		return nil
 	}
@@ -53,28 +53,28 @@ func (r *AskedReplicas) begin(nowMs float64) error {
 }
 
 // PrefillCompleted implements [Router].
-func (r *AskedReplicas) PrefillCompleted(id int32, nowMs float64) ([]Admission, error) {
+func (r *askedReplicas) PrefillCompleted(id int32, nowMs float64) ([]Admission, error) {
 	n := r.at[id]
 	admitted, err := r.Replicas.PrefillCompleted(id, nowMs)
 	return r.others(n, admitted, err, nowMs)
 }
 
 // Free implements [Router].
-func (r *AskedReplicas) Free(id int32, nowMs float64) ([]Admission, error) {
+func (r *askedReplicas) Free(id int32, nowMs float64) ([]Admission, error) {
 	n := r.at[id]
 	admitted, err := r.Replicas.Free(id, nowMs)
 	return r.others(n, admitted, err, nowMs)
 }
 
 // Cancel implements [Router].
-func (r *AskedReplicas) Cancel(id int32, nowMs float64) ([]Admission, error) {
+func (r *askedReplicas) Cancel(id int32, nowMs float64) ([]Admission, error) {
 	n := r.at[id]
 	admitted, err := r.Replicas.Cancel(id, nowMs)
 	return r.others(n, admitted, err, nowMs)
 }
 
 // others adds what the other replicas admit after replica n was asked.
-func (r *AskedReplicas) others(n int32, admitted []Admission, err error, nowMs float64) ([]Admission, error) {
+func (r *askedReplicas) others(n int32, admitted []Admission, err error, nowMs float64) ([]Admission, error) {
 	if err != nil || len(r.of) == 1 {
 		return admitted, err
 	}

@@ -38,7 +38,7 @@ type Told struct {
 const IsThere = `{"router":"","why":"there"}`
 
 // AskedMode is the mode of routers that are a [Decider].
-var AskedMode = Mode{Name: "python", New: func(o Options) Router { return NewAskedReplicas(o) }, Asks: true}
+var AskedMode = Mode{Name: "python", New: func(o Options) Router { return newAskedReplicas(o) }, Asks: true}
 
 // ErrTold ends a run whose router has failed.
 var ErrTold = errors.New("the router failed")

@@ -319,25 +319,13 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 	for i := range pools {
 		pools[i].Args = l.pools[i].args
 	}
-	id, stages := 0, l.spec.routing.Stages(pools, deploy.Stream(len(pools)))
+	first, stages := 0, l.spec.routing.Stages(pools, deploy.Stream(len(pools)))
 	for i := range l.pools {
 		in := &l.pools[i]
-		metrics, known := s.metrics[in.args.EngineType]
-		if !known {
-			metrics = enginemetrics.New(s.registry, in.args, false)
-			s.metrics[in.args.EngineType] = metrics
-		}
 		var shown []*enginemetrics.LoadMetrics
-		for range pools[i].Workers {
-			worker, dpRank := id, 0
-			if s.rank != nil {
-				worker, dpRank = 0, *s.rank
-			}
-			load, requests := metrics.Rank(l.spec.name, strconv.Itoa(worker), dpRank, &in.args)
-			shown, latencies = append(shown, load), requests
-			id++
-		}
+		shown, latencies = s.poolMetrics(l.spec.name, &in.args, first, pools[i].Workers)
 		loads = append(loads, shown)
+		first += pools[i].Workers
 		if l.spec.asked != "" {
 			stages[i].Decider = &router.Told{Ask: s.ask, Of: l.spec.name, Make: l.spec.asked, Settings: l.spec.told}
 		}
@@ -363,6 +351,26 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 	}
 	c.Transfer, c.KVEventLagMs = transfer(l.pools[0].args), l.spec.lagMs
 	return c, loads, latencies, nil
+}
+
+// poolMetrics makes the metrics of the workers of a pool, numbered from first on, and those of its requests.
+func (s *serverStart) poolMetrics(model string, args *engineargs.Args, first, workers int) (
+	loads []*enginemetrics.LoadMetrics, requests *enginemetrics.RequestMetrics) {
+	metrics, known := s.metrics[args.EngineType]
+	if !known {
+		metrics = enginemetrics.New(s.registry, *args, false)
+		s.metrics[args.EngineType] = metrics
+	}
+	for i := range workers {
+		worker, dpRank := first+i, 0
+		if s.rank != nil {
+			worker, dpRank = 0, *s.rank
+		}
+		var load *enginemetrics.LoadMetrics
+		load, requests = metrics.Rank(model, strconv.Itoa(worker), dpRank, args)
+		loads = append(loads, load)
+	}
+	return loads, requests
 }
 
 // transfer returns how fast prefill workers hand prompts over. Those of an engine's own scheduler have a standard link.
