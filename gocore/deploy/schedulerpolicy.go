@@ -27,7 +27,7 @@ type Policies struct {
 	ask          func(string) (string, error)
 	name         func(id int32) string
 	next, victim bool
-	told         map[engine.RequestID]bool
+	described    map[engine.RequestID]bool
 	failure      error
 	room         []byte
 }
@@ -41,7 +41,7 @@ func NewPolicies(ask func(string) (string, error), name func(id int32) string) (
 	if err != nil {
 		return nil, err
 	}
-	p := &Policies{ask: ask, told: map[engine.RequestID]bool{}, name: name}
+	p := &Policies{ask: ask, described: map[engine.RequestID]bool{}, name: name}
 	if strings.HasPrefix(answer, "failed") {
 		return nil, fmt.Errorf("scheduler_policy: %w", errPolicy)
 	}
@@ -76,7 +76,7 @@ func (p *Policies) Of(role engine.Role, worker int, about About) engine.Policy {
 // Forget notes that a request has ended, after which another one may have its id.
 func (p *Policies) Forget(id engine.RequestID) {
 	if p != nil {
-		delete(p.told, id)
+		delete(p.described, id)
 	}
 }
 
@@ -149,10 +149,10 @@ func (p *policy) appendQuestion(dst []byte, why string, nowMs float64, among []e
 	dst = append(dst, ']')
 	fresh := 0
 	for _, c := range among {
-		if p.told[c.ID] {
+		if p.described[c.ID] {
 			continue
 		}
-		p.told[c.ID] = true
+		p.described[c.ID] = true
 		if fresh++; fresh == 1 {
 			dst = append(dst, `,"new":[`...)
 		} else {

@@ -14,7 +14,7 @@ import (
 type hearing struct {
 	heard   bool
 	unheard time.Time // since when, zero if they are heard
-	told    bool      // that they are not
+	warned  bool      // that they are not
 }
 
 // noteUnheard logs, for each worker whose KV events have not been heard for a while, why; and when they are heard.
@@ -60,8 +60,8 @@ func (f *Frontend) noteHearing(w *worker, cause string, now time.Time) {
 		*h = hearing{heard: true}
 	case h.unheard.IsZero():
 		h.unheard = now
-	case !h.told && now.Sub(h.unheard) >= f.config.Patience:
-		h.told, h.heard = true, false
+	case !h.warned && now.Sub(h.unheard) >= f.config.Patience:
+		h.warned, h.heard = true, false
 		log.Warn("KV events of a worker are not heard: requests are routed as if it had nothing cached",
 			"seconds", int(now.Sub(h.unheard).Seconds()), "cause", cause)
 	}

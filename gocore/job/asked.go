@@ -59,7 +59,7 @@ func (r *run) named(err error) error {
 func (r *run) askRouters() {
 	for i, stage := range r.stages {
 		if r.routing.Mode.Asks {
-			stage.Decider = &router.Told{Ask: r.monitor.Ask}
+			stage.Decider = &router.Remote{Ask: r.monitor.Ask}
 		}
 		stage.Blocks = r.deployment.args.NumGPUBlocks
 		if i == 0 && r.deployment.disaggregated {

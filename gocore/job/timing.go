@@ -16,12 +16,12 @@ import (
 type models struct {
 	prefill, decode timing.Model    // decode is also that of a single pool; nil is the polynomial
 	name            string          // for the report
-	told            []*timing.Asked // those of them that are in Python
+	asked           []*timing.Asked // those of them that are in Python
 }
 
 // err returns the error of a model in Python, nil for none.
 func (m models) err() error {
-	for _, one := range m.told {
+	for _, one := range m.asked {
 		if err := one.Err(); err != nil {
 			return fmt.Errorf("timing_model: %w", err)
 		}
@@ -38,11 +38,11 @@ func toldModels(d deployment, m *Monitor) (models, error) {
 		if d.disaggregated {
 			stage = []engine.Role{engine.Prefill, engine.Decode}[i].String()
 		}
-		one, err := (&timing.Told{Ask: m.Ask, Stage: stage}).Model(pool.Args.SharingRanks())
+		one, err := (&timing.Remote{Ask: m.Ask, Stage: stage}).Model(pool.Args.SharingRanks())
 		if err != nil {
 			return models{}, fmt.Errorf("timing_model: %w", err)
 		}
-		found.told, found.prefill, found.decode = append(found.told, one), found.decode, one
+		found.asked, found.prefill, found.decode = append(found.asked, one), found.decode, one
 	}
 	return found, nil
 }

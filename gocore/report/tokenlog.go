@@ -119,14 +119,14 @@ func (c *Collector) tellRequest(r *record, pieces []piece, passes []passTokens, 
 			first, endMs = line.endMs(p.pass), line.endMs(p.last)
 			passes[p.worker].gaps.add(p.pass+1, p.last)
 		}
-		told := Tokens{Worker: int(p.worker), AtMs: first, N: 1, GapMs: nan, TTFTMs: nan}
+		event := Tokens{Worker: int(p.worker), AtMs: first, N: 1, GapMs: nan, TTFTMs: nan}
 		if p.index == 0 {
-			told.TTFTMs = gap(r.arrivalMs, first)
+			event.TTFTMs = gap(r.arrivalMs, first)
 		} else {
-			told.GapMs = gap(lastMs, first)
+			event.GapMs = gap(lastMs, first)
 		}
 		lastMs = endMs
-		tell(told)
+		tell(event)
 	}
 }
 

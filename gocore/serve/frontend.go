@@ -135,7 +135,7 @@ func (s *frontendSpec) rule(ask Ask) routing.Rule {
 		Make: func(name string, o router.Options) router.Elastic {
 			o.Settings = m.routing.Settings
 			if m.asked != "" {
-				o.Decider = &router.Told{Ask: ask, Of: name, Make: m.asked, Settings: m.told}
+				o.Decider = &router.Remote{Ask: ask, Of: name, Make: m.asked, Settings: m.settings}
 			}
 			return m.routing.Mode.New(o).(router.Elastic)
 		},

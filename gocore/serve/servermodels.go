@@ -29,11 +29,11 @@ type servedModel struct {
 	pools      []deploy.Pool // a rank is a worker there
 	routing    deploy.Routing
 	lagMs      float64 // after which routers learn of caches
-	// asked names the router in Python, "" for none, and told are the settings from which it is made.
-	asked, told string
-	seed        uint64
-	maxLength   int // 0 for what the pool holds
-	adapters    []string
+	// asked names the router in Python, "" for none, and settings are those from which it is made.
+	asked, settings string
+	seed            uint64
+	maxLength       int // 0 for what the pool holds
+	adapters        []string
 	// maxAdapters is how many adapters an engine holds at once, which metrics show.
 	maxAdapters int
 	responses   answers.Mode
@@ -279,13 +279,13 @@ func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
 
 // parseAsked reads the options of a router in Python. Whether there is one of this name, Python has found out.
 func (m *servedModel) parseAsked(o *strictjson.Object) error {
-	m.asked, m.told = o.Text("router"), o.Text("router_config")
+	m.asked, m.settings = o.Text("router"), o.Text("router_config")
 	if !o.AtDefault("router_mode") {
 		return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"),
 			Want: "it left out with router " + m.asked}
 	}
 	var settings map[string]any
-	if err := json.Unmarshal([]byte(m.told), &settings); err != nil || settings == nil {
+	if err := json.Unmarshal([]byte(m.settings), &settings); err != nil || settings == nil {
 		return &strictjson.FieldError{Field: "router_config", Got: o.Shown("router_config"), Want: "an object"}
 	}
 	m.routing, m.lagMs = deploy.Routing{Mode: router.AskedMode, Config: router.DefaultConfig()}, o.Float(lag)

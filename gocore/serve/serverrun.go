@@ -327,12 +327,12 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 		loads = append(loads, shown)
 		first += pools[i].Workers
 		if l.spec.asked != "" {
-			stages[i].Decider = &router.Told{Ask: s.ask, Of: l.spec.name, Make: l.spec.asked, Settings: l.spec.told}
+			stages[i].Decider = &router.Remote{Ask: s.ask, Of: l.spec.name, Make: l.spec.asked, Settings: l.spec.settings}
 		}
 		stages[i].Blocks = in.args.NumGPUBlocks
 		model := in.timing
 		if l.spec.timing != "" {
-			if model, err = (&timing.Told{Ask: s.ask, Stage: stages[i].Stage}).
+			if model, err = (&timing.Remote{Ask: s.ask, Stage: stages[i].Stage}).
 				Model(in.args.SharingRanks()); err != nil {
 				return c, nil, nil, fmt.Errorf("timing_model: %w", err)
 			}

@@ -74,11 +74,11 @@ var options = []option{
 			"FILE.pftrace: up to 64 MB, later events are left out"),
 	arg("response_replay_trace_path", "response_replay_trace_path").taking(strictjson.Text{NonEmpty: true}).
 		only(byWorkers).
-		help(workersGroup, "JSONL file with answers to repeat").told("none"),
+		help(workersGroup, "JSONL file with answers to repeat").standsFor("none"),
 	arg("reasoning", "reasoning").taking(strictjson.Text{}).also(byFrontend).
 		// JSON text, see engineText
 		help(workersGroup, "JSON or @FILE: start_thinking_token_id, end_thinking_token_id, thinking_ratio").
-		told("none"),
+		standsFor("none"),
 
 	own("extra_engine_args", strictjson.Text{NonEmpty: true}, nil).
 		help(engineGroup, "JSON or YAML file with all engine arguments, instead of the options below; or @FILE, or JSON"),
@@ -89,7 +89,7 @@ var options = []option{
 	arg("block_size", "block_size").
 		help(engineGroup, "tokens of a KV block (default: vllm 64, sglang 1, trtllm 32)"),
 	own("max_model_len", strictjson.Integer{Min: 1, Max: math.MaxInt32}, nil).
-		help(engineGroup, "tokens of a prompt and its answer together").told("what the KV pool holds"),
+		help(engineGroup, "tokens of a prompt and its answer together").standsFor("what the KV pool holds"),
 	arg("max_num_seqs", "max_num_seqs").
 		help(engineGroup, "requests that run at the same time (default: 256)"),
 	arg("max_num_batched_tokens", "max_num_batched_tokens").
@@ -105,7 +105,7 @@ var options = []option{
 	arg("data_parallel_size", "dp_size").taking(strictjson.Integer{Min: 1, Max: engineargs.MostLiveRanks}).
 		help(engineGroup, "data-parallel ranks of each worker (default: 1)"),
 	arg("planner_profile_data", "planner_profile_data").
-		help(engineGroup, "measured durations: an NPZ file or a folder").told("none"),
+		help(engineGroup, "measured durations: an NPZ file or a folder").standsFor("none"),
 	arg("sglang_schedule_policy", "sglang.schedule_policy").
 		help(engineGroup, "fifo, fcfs or lpm"),
 	arg("sglang_page_size", "sglang.page_size").
@@ -127,11 +127,11 @@ var options = []option{
 	arg("free_gpu_memory_fraction", "free_gpu_memory_fraction").
 		help(engineGroup, "TensorRT-LLM: fraction of the GPU memory beside the model"),
 	arg("num_g2_blocks", "num_g2_blocks").
-		help(engineGroup, "KV blocks in host memory, with scheduler vllm or sglang").told("none"),
+		help(engineGroup, "KV blocks in host memory, with scheduler vllm or sglang").standsFor("none"),
 	arg("num_g3_blocks", "num_g3_blocks").
-		help(engineGroup, "not built yet: KV blocks on disk").told("none"),
+		help(engineGroup, "not built yet: KV blocks on disk").standsFor("none"),
 	arg("num_host_blocks", "num_host_blocks").
-		help(engineGroup, "KV blocks in host memory: --num-g2-blocks by the name of Dynamo 1.6").told("none"),
+		help(engineGroup, "KV blocks in host memory: --num-g2-blocks by the name of Dynamo 1.6").standsFor("none"),
 	arg("host_offload_d2h_bandwidth_gbps", "host_offload_d2h_bandwidth_gbps").
 		help(engineGroup, "GB/s from GPU to host, with --num-host-blocks"),
 	arg("host_offload_h2d_bandwidth_gbps", "host_offload_h2d_bandwidth_gbps").
@@ -152,23 +152,23 @@ var options = []option{
 		help(engineGroup, "not built yet: GB/s from object storage to host"),
 
 	own("aic_system", strictjson.Text{}, nil).forAIC().
-		help(durationsGroup, "GPU system").told("h200_sxm"),
+		help(durationsGroup, "GPU system").standsFor("h200_sxm"),
 	own("aic_backend", strictjson.Enum{Choices: []string{"vllm", "sglang", "trtllm"}}, nil).forAIC().
-		help(durationsGroup, "engine").told("--engine-type"),
+		help(durationsGroup, "engine").standsFor("--engine-type"),
 	own("aic_backend_version", strictjson.Text{}, nil).forAIC().
-		help(durationsGroup, "engine version").told("vllm 0.19.0, sglang 0.5.10, trtllm 1.3.0rc10"),
+		help(durationsGroup, "engine version").standsFor("vllm 0.19.0, sglang 0.5.10, trtllm 1.3.0rc10"),
 	own("aic_tp_size", strictjson.Integer{}, nil).forAIC().
-		help(durationsGroup, "tensor parallelism").told("1"),
+		help(durationsGroup, "tensor parallelism").standsFor("1"),
 	own("aic_moe_tp_size", strictjson.Integer{}, nil).forAIC().
 		help(durationsGroup, "tensor parallelism of experts"),
 	own("aic_moe_ep_size", strictjson.Integer{}, nil).forAIC().
 		help(durationsGroup, "expert parallelism"),
 	own("aic_attention_dp_size", strictjson.Integer{}, nil).forAIC().
-		help(durationsGroup, "data parallelism of attention").told("1"),
+		help(durationsGroup, "data parallelism of attention").standsFor("1"),
 	arg("aic_nextn", "aic_nextn").
-		help(durationsGroup, "draft tokens of speculative decoding").told("none"),
+		help(durationsGroup, "draft tokens of speculative decoding").standsFor("none"),
 	arg("aic_nextn_accept_rates", "aic_nextn_accept_rates").
-		help(durationsGroup, "their acceptance rates, separated by commas").told("0.85,0.3,0,0,0"),
+		help(durationsGroup, "their acceptance rates, separated by commas").standsFor("0.85,0.3,0,0,0"),
 	arg("aic_mtp_seed", "aic_mtp_seed").
 		help(durationsGroup, "decides which are accepted (default: 42)"),
 
@@ -188,14 +188,14 @@ var options = []option{
 	own("max_worker_histograms", strictjson.Integer{Max: math.MaxInt32}, 100).only(byWorkers).
 		help(planesGroup, "with more workers, histograms in /metrics are those of the model (default: 100)"),
 	own("zmq_kv_events_ports", strictjson.Text{}, "").
-		help(planesGroup, "a port for each worker, with commas: KV events in the engine's own format").told("none"),
+		help(planesGroup, "a port for each worker, with commas: KV events in the engine's own format").standsFor("none"),
 	own("zmq_replay_ports", strictjson.Text{}, "").
-		help(planesGroup, "a port for each worker, with commas: to ask for missed ones").told("none"),
+		help(planesGroup, "a port for each worker, with commas: to ask for missed ones").standsFor("none"),
 
 	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil).only(byWorkers).
 		help(disaggregationGroup, "agg (default), prefill or decode"),
 	own("bootstrap_ports", strictjson.Text{}, "").only(byWorkers).forPrefill().
-		help(disaggregationGroup, "a port for each worker, with commas: hand-offs").told("none"),
+		help(disaggregationGroup, "a port for each worker, with commas: hand-offs").standsFor("none"),
 	arg("kv_transfer_bandwidth", "kv_transfer_bandwidth").
 		help(disaggregationGroup, "GB/s between workers"),
 	arg("kv_transfer_timing_mode", "kv_transfer_timing_mode").
@@ -227,9 +227,9 @@ var options = []option{
 		help(serverGroup, "be the same server before live workers, which --discovery-backend finds, see docs/serve.md"),
 	own("config", strictjson.Text{NonEmpty: true}, nil).ofProcess().
 		help(serverGroup, "YAML or JSON file with options by their names; the command line has the last word").
-		told("none"),
+		standsFor("none"),
 	own("http_host", strictjson.Text{NonEmpty: true}, nil).overHTTP().
-		help(serverGroup, "address to listen at").told("--listen-host, or 127.0.0.1"),
+		help(serverGroup, "address to listen at").standsFor("--listen-host, or 127.0.0.1"),
 	own("http_port", strictjson.Integer{Max: math.MaxUint16}, 8000).overHTTP().
 		help(serverGroup, "port to listen at, 0 for any (default: 8000)"),
 	own("image_tokens", strictjson.Integer{Max: 1 << 20}, 0).serving().
@@ -240,44 +240,44 @@ var options = []option{
 		help(serverGroup, "make each rank of --data-parallel-size a server of its own, at --http-port plus its number"),
 	own("models", strictjson.Text{}, nil).serving().ofProcess().
 		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").
-		told("one model"),
+		standsFor("one model"),
 	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes,
 		Aliases: map[string]string{"kv_router": "kv"}}, "round-robin").serving().also(byFrontend).
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
 	own("router", strictjson.Text{NonEmpty: true}, nil).serving().also(byFrontend).
 		help(serverGroup, "router in Python instead of --router-mode: MODULE:CLASS, FILE.py:CLASS or the name of one "+
-			"that is installed, see docs/routers.md").told("--router-mode"),
+			"that is installed, see docs/routers.md").standsFor("--router-mode"),
 	own("timing_model", strictjson.Text{NonEmpty: true}, nil).serving().ofProcess().
 		help(serverGroup, "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is "+
-			"installed, see docs/timing.md").told("the engine arguments"),
+			"installed, see docs/timing.md").standsFor("the engine arguments"),
 	own("scheduler_policy", strictjson.Text{NonEmpty: true}, nil).serving().ofProcess().
 		help(serverGroup, "what engines admit and preempt next, in Python: MODULE:CLASS, FILE.py:CLASS or the name "+
-			"of one that is installed, see docs/schedulers.md").told("the engine's own rule"),
+			"of one that is installed, see docs/schedulers.md").standsFor("the engine's own rule"),
 	own("migration_limit", strictjson.Integer{Max: 1000}, 0).only(byFrontend).
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
 	own("router_rules", strictjson.Enum{Choices: []string{"own", "1.3", "1.6"}}, "own").only(byFrontend).
 		help(serverGroup, "with --frontend: what is done about a worker that does not answer, as Dynamo's frontend "+
 			"of a release does it (default: own)"),
 	own("router_config", strictjson.Text{}, "{}").serving().also(byFrontend).
-		help(serverGroup, "JSON or @FILE: settings of the router, see docs/reference/routing-modes.md").told("{}"),
+		help(serverGroup, "JSON or @FILE: settings of the router, see docs/reference/routing-modes.md").standsFor("{}"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
-		help(serverGroup, "workers that compute prompts and hand them over, instead of --num-workers").told("none"),
+		help(serverGroup, "workers that compute prompts and hand them over, instead of --num-workers").standsFor("none"),
 	own("num_decode_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
-		help(serverGroup, "workers that make the answers to those prompts").told("none"),
+		help(serverGroup, "workers that make the answers to those prompts").standsFor("none"),
 	own("prefill_engine_args", strictjson.Text{}, "{}").serving().
-		help(serverGroup, "JSON or @FILE: what is different in the engine arguments of prefill workers").told("{}"),
+		help(serverGroup, "JSON or @FILE: what is different in the engine arguments of prefill workers").standsFor("{}"),
 	own("decode_engine_args", strictjson.Text{}, "{}").serving().
-		help(serverGroup, "JSON or @FILE: the same of decode workers").told("{}"),
+		help(serverGroup, "JSON or @FILE: the same of decode workers").standsFor("{}"),
 	own("max_loras", strictjson.Integer{Min: 1, Max: 4096}, 1).serving().
 		help(serverGroup, "LoRA adapters that an engine is said to hold at once, in vllm:lora_requests_info "+
 			"(default: 1)"),
 	own("lora_modules", strictjson.Text{}, "").serving().
-		help(serverGroup, "names of LoRA adapters that are loaded, with commas").told("none"),
+		help(serverGroup, "names of LoRA adapters that are loaded, with commas").standsFor("none"),
 	own("response_mode", strictjson.Enum{Choices: []string{"random", "echo", "recorded"}}, "random").serving().
 		help(serverGroup, "what answers say: random, echo or recorded (default: random)"),
 	own("response_file", strictjson.Text{NonEmpty: true}, nil).serving().
 		help(serverGroup, "JSONL file with prompt and response or tool_calls, for --response-mode recorded").
-		told("none"),
+		standsFor("none"),
 	own("tool_call_probability", strictjson.Number{Max: 1}, 0.0).serving().
 		help(serverGroup, "how likely an answer calls tools where tool_choice leaves it to the model (default: 0)"),
 	own("max_parallel_tool_calls", strictjson.Integer{Min: 1, Max: 64}, 1).serving().
@@ -286,21 +286,21 @@ var options = []option{
 		help(serverGroup, "processes that tokenize for a model folder (default: 2)"),
 	own("tokenizer_python", strictjson.Text{NonEmpty: true}, "python3").serving().also(byFrontend).
 		help(serverGroup, "the Python that they run, with tokenizers and jinja2").
-		told("the one that runs this command, or python3"),
+		standsFor("the one that runs this command, or python3"),
 	own("record", strictjson.Text{NonEmpty: true}, nil).serving().
 		help(serverGroup, "write what comes in to this file, as a trace that python -m dynamo.replay reads").
-		told("nothing"),
+		standsFor("nothing"),
 	own("inject_errors", strictjson.Text{}, "").overHTTP().
 		help(serverGroup, "JSON or @FILE: faults for tests of clients: share, status, delay_ms, break_after_tokens").
-		told("none"),
+		standsFor("none"),
 	own("api_key", strictjson.Text{NonEmpty: true}, nil).overHTTP().
-		help(serverGroup, "keys of clients, with commas").told("none is needed"),
+		help(serverGroup, "keys of clients, with commas").standsFor("none is needed"),
 	own("api_key_file", strictjson.Text{NonEmpty: true}, nil).overHTTP().
-		help(serverGroup, "file with a key in each line").told("none"),
+		help(serverGroup, "file with a key in each line").standsFor("none"),
 	own("tls_cert", strictjson.Text{NonEmpty: true}, nil).overHTTP().
-		help(serverGroup, "file with the certificate chain, for HTTPS").told("none"),
+		help(serverGroup, "file with the certificate chain, for HTTPS").standsFor("none"),
 	own("tls_key", strictjson.Text{NonEmpty: true}, nil).overHTTP().
-		help(serverGroup, "file with its private key").told("none"),
+		help(serverGroup, "file with its private key").standsFor("none"),
 	own("tls_self_signed", strictjson.Bool{}, false).overHTTP().
 		help(serverGroup, "HTTPS with a certificate that the server makes at the start; clients have to be told to trust it"),
 	own("allowed_origins", strictjson.Text{NonEmpty: true}, "*").overHTTP().
@@ -411,7 +411,7 @@ func (o option) listing(group string) option {
 	return o.help(group, strictjson.Listed(o.Type.(strictjson.Enum).Choices, "%s"))
 }
 
-func (o option) told(standIn string) option {
+func (o option) standsFor(standIn string) option {
 	o.standIn = standIn
 	return o
 }

@@ -88,9 +88,9 @@ func (e example) timeline(t *testing.T) string {
 	passes := 0
 	var shapes []engine.Shape
 	s := e.New(e.workload.Args, engine.Setup{Shapes: func(shape engine.Shape) { shapes = append(shapes, shape) }})
-	told := newTimes(len(e.names))
+	seen := newTimes(len(e.names))
 	err := e.workload.Run(s, func(p *engine.Pass) {
-		told.see(p)
+		seen.see(p)
 		events := e.events(p)
 		for _, shape := range shapes {
 			text := e.Line(shape)
@@ -114,12 +114,12 @@ func (e example) timeline(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for i, name := range e.names {
-		if math.IsNaN(told.admit[i]) {
+		if math.IsNaN(seen.admit[i]) {
 			fmt.Fprintf(&out, "%s never admitted\n", name)
 			continue
 		}
 		fmt.Fprintf(&out, "%s admitted %v, first token %v, last %v, reused %d\n",
-			name, number(told.admit[i]), number(told.first[i]), number(told.last[i]), told.reused[i])
+			name, number(seen.admit[i]), number(seen.first[i]), number(seen.last[i]), seen.reused[i])
 	}
 	return trailingSpace.ReplaceAllString(out.String(), "\n")
 }

@@ -24,13 +24,13 @@ type Groups struct {
 //	window    - - - d e -     run 2: a prompt can go on behind e; one that shares a, b and c only finds less than the
 //	                          router counts
 type path struct {
-	parent *block // nil at the beginning
-	kids   []*block
-	at     int    // the place among the kids of the parent
-	groups uint64 // a bit for each that has the block
-	ends   bool   // a prefix may end here, if everything before is there, too
-	told   bool   // to routers
-	below  int    // kids that routers know
+	parent    *block // nil at the beginning
+	kids      []*block
+	at        int    // the place among the kids of the parent
+	groups    uint64 // a bit for each that has the block
+	ends      bool   // a prefix may end here, if everything before is there, too
+	published bool   // to routers
+	below     int    // kids that routers know
 }
 
 // Group makes the table, which must be unused, follow several groups.
@@ -122,7 +122,7 @@ func (t *Table) tellBelow(b *block, changes *[]Change) {
 		return // something before it is missing
 	}
 	for _, kid := range b.kids {
-		if kid.full() && !kid.told {
+		if kid.full() && !kid.published {
 			t.tellBelow(kid, changes)
 		}
 	}
@@ -164,7 +164,7 @@ func (t *Table) endsAt(b *block) bool {
 // tell tells routers of a block and those before it that they do not know. It reports false if one of these is missing.
 func (t *Table) tell(b *block, changes *[]Change) bool {
 	var chain []*block
-	for ; b != nil && !b.told; b = b.parent {
+	for ; b != nil && !b.published; b = b.parent {
 		if !b.full() {
 			return false
 		}
@@ -178,7 +178,7 @@ func (t *Table) tell(b *block, changes *[]Change) bool {
 		c.Parent, c.HasParent = b.key.sequence, true
 	}
 	for _, b := range slices.Backward(chain) {
-		b.told = true
+		b.published = true
 		if b.parent != nil {
 			b.parent.below++
 		}
@@ -190,7 +190,7 @@ func (t *Table) tell(b *block, changes *[]Change) bool {
 
 // untell makes routers forget a block and all below it, and those above it at and below which no prefix ends any more.
 func (t *Table) untell(b *block, changes *[]Change) {
-	if !b.told {
+	if !b.published {
 		return
 	}
 	c := Change{Kind: kvcache.Removed, To: Routers}
@@ -204,11 +204,11 @@ func (t *Table) untell(b *block, changes *[]Change) {
 // forget lists a block and all below it that routers know, the lowest first.
 func (c *Change) forget(b *block) {
 	for _, kid := range b.kids {
-		if kid.told {
+		if kid.published {
 			c.forget(kid)
 		}
 	}
-	b.told, b.below = false, 0
+	b.published, b.below = false, 0
 	if b.parent != nil {
 		b.parent.below--
 	}
@@ -218,7 +218,7 @@ func (c *Change) forget(b *block) {
 // prune makes routers forget a block, and those above it, at and below which no prefix ends any more.
 func (t *Table) prune(b *block, changes *[]Change) {
 	c := Change{Kind: kvcache.Removed, To: Routers}
-	for ; b != nil && b.told && !b.ends && b.below == 0; b = b.parent {
+	for ; b != nil && b.published && !b.ends && b.below == 0; b = b.parent {
 		c.forget(b)
 	}
 	if len(c.Blocks) > 0 {

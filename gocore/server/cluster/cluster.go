@@ -112,13 +112,13 @@ const unassigned = -1
 
 // Cluster serves requests. It is not safe for concurrent use.
 type Cluster struct {
-	config   Config
-	fleet    *fleet.Fleet
-	workers  [2][]watched // by pool
-	requests []*Request   // by id, those that the fleet knows; nil for an id that is not used
-	unused   []engine.RequestID
-	names    *naming.Table[Key]
-	told     *toldBlocks // nil unless changes of caches are reported
+	config    Config
+	fleet     *fleet.Fleet
+	workers   [2][]watched // by pool
+	requests  []*Request   // by id, those that the fleet knows; nil for an id that is not used
+	unused    []engine.RequestID
+	names     *naming.Table[Key]
+	published *publishedBlocks // nil unless changes of caches are reported
 
 	arrivals []*Request // of this instant
 	came     int64      // requests that have come
@@ -138,7 +138,7 @@ var (
 func New(config Config) *Cluster {
 	c := &Cluster{config: config, names: naming.New[Key]()}
 	if config.CacheChanged != nil {
-		c.told = &toldBlocks{blockSize: config.Pools[0].Args.BlockSize, known: map[uint32]*toldBlock{}}
+		c.published = &publishedBlocks{blockSize: config.Pools[0].Args.BlockSize, known: map[uint32]*publishedBlock{}}
 	}
 	f := fleet.Config{
 		Transfer: config.Transfer, LimitMs: math.Inf(1), World: inside{c}, Recorder: inside{c}, Watcher: inside{c},
@@ -254,7 +254,7 @@ func (c *Cluster) take(r *Request) {
 	r.state.ID, r.state.Outputs, r.status, r.arrived, r.sinceMs = id, r.OutputTokens, active, c.came, c.fleet.NowMs()
 	r.workers = [2]int32{unassigned, unassigned}
 	r.blocks = c.names.Hold(r.Keys)
-	c.told.hold(r.blocks, r)
+	c.published.hold(r.blocks, r)
 	r.Keys = nil
 	c.came++
 }

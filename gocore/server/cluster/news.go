@@ -8,34 +8,34 @@ import (
 	"dynosim/gocore/live/blocks"
 )
 
-// toldBlocks knows the blocks of requests and caches well enough to report them outside: by hash and by tokens.
-type toldBlocks struct {
+// publishedBlocks knows the blocks of requests and caches well enough to report them outside: by hash and by tokens.
+type publishedBlocks struct {
 	blockSize int
-	known     map[uint32]*toldBlock // while a request holds them
+	known     map[uint32]*publishedBlock // while a request holds them
 }
 
-// toldBlock is a block that a request holds.
-type toldBlock struct {
+// publishedBlock is a block that a request holds.
+type publishedBlock struct {
 	hash    uint64
 	tokens  []uint32
 	holders int
 }
 
-// toldCache is what a worker has cached, by the hashes that were told.
-type toldCache map[uint32]uint64
+// publishedCache is what a worker has cached, by the hashes under which that was published.
+type publishedCache map[uint32]uint64
 
 // hash returns how a block is called outside.
 func (k Key) hash() uint64 { return binary.LittleEndian.Uint64(k[:8]) }
 
-// hold notes the blocks of a request, if they are to be told of. A nil one notes nothing.
-func (t *toldBlocks) hold(ids []uint32, r *Request) {
+// hold notes the blocks of a request, if changes of caches are published. A nil one notes nothing.
+func (t *publishedBlocks) hold(ids []uint32, r *Request) {
 	if t == nil {
 		return
 	}
 	for i, id := range ids {
 		b := t.known[id]
 		if b == nil {
-			b = &toldBlock{hash: r.Keys[i].hash(), tokens: slices.Clone(r.Tokens[i*t.blockSize : (i+1)*t.blockSize])}
+			b = &publishedBlock{hash: r.Keys[i].hash(), tokens: slices.Clone(r.Tokens[i*t.blockSize : (i+1)*t.blockSize])}
 			t.known[id] = b
 		}
 		b.holders++
@@ -44,7 +44,7 @@ func (t *toldBlocks) hold(ids []uint32, r *Request) {
 }
 
 // release ends what hold began.
-func (t *toldBlocks) release(ids []uint32) {
+func (t *publishedBlocks) release(ids []uint32) {
 	if t == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (t *toldBlocks) release(ids []uint32) {
 
 // changes translates cache events of a worker in device memory. Blocks that only one request can have are left out, and
 // groups of layers beside the first.
-func (t *toldBlocks) changes(cached toldCache, events []kvcache.Event) (list []blocks.Change) {
+func (t *publishedBlocks) changes(cached publishedCache, events []kvcache.Event) (list []blocks.Change) {
 	for _, e := range events {
 		if e.Group != 0 || e.Tier != kvcache.Device {
 			continue
@@ -76,7 +76,7 @@ func (t *toldBlocks) changes(cached toldCache, events []kvcache.Event) (list []b
 	return list
 }
 
-func (t *toldBlocks) stored(change *blocks.Change, cached toldCache, e kvcache.Event) {
+func (t *publishedBlocks) stored(change *blocks.Change, cached publishedCache, e kvcache.Event) {
 	if e.HasParent {
 		change.Parent, change.HasParent = cached[uint32(e.Parent)]
 	}
@@ -90,7 +90,7 @@ func (t *toldBlocks) stored(change *blocks.Change, cached toldCache, e kvcache.E
 	}
 }
 
-func removed(change *blocks.Change, cached toldCache, ids []kvcache.BlockID) {
+func removed(change *blocks.Change, cached publishedCache, ids []kvcache.BlockID) {
 	for _, id := range ids {
 		if hash, has := cached[uint32(id)]; has && id < kvcache.PrivateIDs {
 			delete(cached, uint32(id))

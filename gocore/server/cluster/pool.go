@@ -17,13 +17,13 @@ func (r *Request) Emission() *shares.State { return &r.state }
 
 // watched is what the cluster knows of a worker besides the fleet.
 type watched struct {
-	broken   func() error // why durations cannot be determined; nil if they can
-	emitting shares.Set[*Request]
-	cached   [][]naming.Cache // as cachesOf makes them
-	counts   Counts
-	told     toldCache  // what has been told of
-	named    [][]uint32 // blocks of requests that have left, until the events of the next pass are known
-	changed  bool       // its load may have
+	broken    func() error // why durations cannot be determined; nil if they can
+	emitting  shares.Set[*Request]
+	cached    [][]naming.Cache // as cachesOf makes them
+	counts    Counts
+	published publishedCache // what others know of its cache
+	named     [][]uint32     // blocks of requests that have left, until the events of the next pass are known
+	changed   bool           // its load may have
 }
 
 // setup returns what the engine of a worker gets besides its arguments.
@@ -32,7 +32,7 @@ func (c *Cluster) setup(pool, i int) engine.Setup {
 	setup := p.Setup(i)
 	setup.Role, setup.LowerTiers, setup.Names = p.Args.Role, true, true
 	w.cached, w.broken = cachesOf(p.Args), func() error { return nil }
-	w.told = toldCache{}
+	w.published = publishedCache{}
 	if policies := c.config.Policies; policies != nil {
 		setup.Policy = policies.Of(p.Args.Role, i, c.about)
 	}
@@ -146,8 +146,8 @@ func (c inside) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
 func (c inside) CacheChanged(p *fleet.Pool, i int, events []kvcache.Event) {
 	w := &c.workers[p.Index()][i]
 	c.apply(w.cached, events)
-	if c.told != nil {
-		if changes := c.told.changes(w.told, events); len(changes) > 0 {
+	if c.published != nil {
+		if changes := c.published.changes(w.published, events); len(changes) > 0 {
 			c.config.CacheChanged(p.Index(), i, changes)
 		}
 	}
@@ -206,7 +206,7 @@ func (c inside) Gone(id engine.RequestID) {
 // release lets go of the blocks of a request.
 func (c *Cluster) release(blocks []uint32) {
 	c.names.Release(blocks)
-	c.told.release(blocks)
+	c.published.release(blocks)
 }
 
 // Stuck implements [fleet.Watcher]: it fails the oldest request of the first worker that has one; if they wait

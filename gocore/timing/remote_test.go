@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// told returns a model whose answers are the given ones, in their order, and the questions that it gets.
-func told(t *testing.T, answers ...string) (*Asked, *[]string) {
+// remote returns a model whose answers are the given ones, in their order, and the questions that it gets.
+func remote(t *testing.T, answers ...string) (*Asked, *[]string) {
 	t.Helper()
 	questions := &[]string{}
-	said := Told{Stage: "decode", Ask: func(question string) (string, error) {
+	said := Remote{Stage: "decode", Ask: func(question string) (string, error) {
 		*questions = append(*questions, question)
 		if len(answers) == 0 {
 			t.Fatalf("there is no answer to %s", question)
@@ -29,7 +29,7 @@ func told(t *testing.T, answers ...string) (*Asked, *[]string) {
 
 // TestToldPure: a pure model is asked once about equal parts, and about several decode parts at a time.
 func TestToldPure(t *testing.T) {
-	m, questions := told(t, `{"pure": true}`, `[7.5]`, `[0.25]`, `[0.5, 0.75]`)
+	m, questions := remote(t, `{"pure": true}`, `[7.5]`, `[0.25]`, `[0.5, 0.75]`)
 	for range 2 {
 		if ms := m.PrefillMs(PrefillShape{Requests: 3, MeanISL: 50, MeanPrefix: 20}); ms != 7.5 {
 			t.Errorf("prefill: got %v", ms)
@@ -53,7 +53,7 @@ func TestToldPure(t *testing.T) {
 
 // TestToldAnew: a model that is not pure is asked about every part, also if an equal one was there before.
 func TestToldAnew(t *testing.T) {
-	m, questions := told(t, `{"pure": false}`, `[1]`, `[2]`, `[3]`, `[0]`)
+	m, questions := remote(t, `{"pure": false}`, `[1]`, `[2]`, `[3]`, `[0]`)
 	for i, want := range []float64{1, 2, 3, 0} {
 		if ms := m.DecodeMs(DecodeShape{Requests: 2, MeanContext: 100 + i/2}); ms != want {
 			t.Errorf("got %v, want %v", ms, want)
@@ -72,7 +72,7 @@ func TestToldWrong(t *testing.T) {
 		`{}`:     "decode of 2 requests of 9 tokens: got \"{}\": json: ",
 		`failed`: "decode of 2 requests of 9 tokens: the timing model failed",
 	} {
-		m, _ := told(t, `{"pure": false}`, answer)
+		m, _ := remote(t, `{"pure": false}`, answer)
 		if ms := m.DecodeMs(DecodeShape{Requests: 2, MeanContext: 9}); ms != 0 {
 			t.Errorf("%s: got %v ms", answer, ms)
 		}
@@ -80,8 +80,8 @@ func TestToldWrong(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", answer, m.Err(), want)
 		}
 	}
-	failing := Told{Ask: func(string) (string, error) { return "failed", nil }}
-	if _, err := failing.Model(1); !errors.Is(err, ErrTold) {
+	failing := Remote{Ask: func(string) (string, error) { return "failed", nil }}
+	if _, err := failing.Model(1); !errors.Is(err, ErrRemote) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// Told is a [Decider] that passes its questions on as text, to a rule in another language. They are JSON objects with
-// the key "router"; it comes first, as who answers tells questions for routers from others by it. Its value is the
-// pool: "", "prefill" or "decode".
+// Remote is a [Decider] that passes its questions on as text, to a rule in another language. They are JSON objects with
+// the key "router"; it comes first, and marks questions for routers. Its value is the pool: "", "prefill" or "decode".
 //
 //	{"router":"","why":"begin","workers":16,"block_size":512,"blocks":16384}   the answer: {"tick_ms": 0.0}
 //	{"router":"","why":"arrived","now_ms":3.5,"new":{...},"requests":[...],"prefill_tokens":[...],"active_blocks":[...]}
@@ -23,7 +22,7 @@ import (
 // An answer is empty if all requests that were asked for are kept, else the id of a request, the place of its worker
 // (-1 to refuse it), and 1 if there is more to ask for, with blanks between them. "failed" and an id, negative for
 // none, end the run: who answers knows why. So does the answer to "begin", which is no other then.
-type Told struct {
+type Remote struct {
 	Ask func(question string) (answer string, err error)
 	// Of says whose router is asked if there are several: the last member of every question, "of". "begin" has "make"
 	// as well then: from what the router is made, and its settings.
@@ -40,13 +39,13 @@ const IsThere = `{"router":"","why":"there"}`
 // AskedMode is the mode of routers that are a [Decider].
 var AskedMode = Mode{Name: "python", New: func(o Options) Router { return newAskedReplicas(o) }, Asks: true}
 
-// ErrTold ends a run whose router has failed.
-var ErrTold = errors.New("the router failed")
+// ErrRemote ends a run whose router has failed.
+var ErrRemote = errors.New("the router failed")
 
 // Begin implements [Decider].
-func (t *Told) Begin(pool Pool) (Wishes, error) {
+func (t *Remote) Begin(pool Pool) (Wishes, error) {
 	if t.Ask == nil {
-		return Wishes{}, ErrTold
+		return Wishes{}, ErrRemote
 	}
 	question := fmt.Appendf(nil, `{"router":%q,"why":"begin","workers":%d,"block_size":%d,"blocks":%d`, pool.Stage,
 		pool.Workers, pool.BlockSize, pool.Blocks)
@@ -59,7 +58,7 @@ func (t *Told) Begin(pool Pool) (Wishes, error) {
 		return Wishes{}, err
 	}
 	if strings.HasPrefix(answer, "failed") {
-		return Wishes{}, ErrTold
+		return Wishes{}, ErrRemote
 	}
 	o, err := strictjson.Decode(answer, strictjson.Schema{Fields: []strictjson.Field{
 		{Name: "tick_ms", Type: strictjson.Number{Max: math.MaxFloat64}, Default: 0.0},
@@ -76,7 +75,7 @@ func (t *Told) Begin(pool Pool) (Wishes, error) {
 var occasions = [...]string{Arrived: "arrived", Freed: "freed", Ticked: "ticked", More: "more", Ended: "ended"}
 
 // Decide implements [Decider].
-func (t *Told) Decide(q *Question) (Verdict, error) {
+func (t *Remote) Decide(q *Question) (Verdict, error) {
 	t.room = t.end(appendQuestion(t.room[:0], q))
 	answer, err := t.Ask(string(t.room))
 	if err != nil {
@@ -92,7 +91,7 @@ func parseVerdict(answer string) (Verdict, error) {
 	words := strings.Split(answer, " ")
 	if words[0] == "failed" && len(words) == 2 {
 		id, err := strconv.ParseInt(words[1], 10, 32)
-		return Verdict{ID: int32(id)}, errors.Join(ErrTold, err)
+		return Verdict{ID: int32(id)}, errors.Join(ErrRemote, err)
 	}
 	if len(words) != 3 {
 		return Verdict{ID: -1}, fmt.Errorf("got the answer %q, want three numbers", answer)
@@ -132,7 +131,7 @@ func appendQuestion(dst []byte, q *Question) []byte {
 }
 
 // end completes a question.
-func (t *Told) end(question []byte) []byte {
+func (t *Remote) end(question []byte) []byte {
 	if t.Of != "" {
 		question = appendText(append(question, `,"of":`...), t.Of)
 	}

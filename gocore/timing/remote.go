@@ -6,37 +6,37 @@ import (
 	"fmt"
 )
 
-// Told asks a model in another language, in text. Questions are JSON objects with the key "timing"; it comes first, as
-// who answers tells questions for timing models from others by it. Its value is the pool: "", "prefill" or "decode".
+// Remote asks a model in another language, in text. Questions are JSON objects with the key "timing"; it comes first,
+// and marks questions for timing models. Its value is the pool: "", "prefill" or "decode".
 //
 //	{"timing":"","why":"begin"}                                the answer: {"pure": true}
 //	{"timing":"","why":"parts","parts":[[0,3,512,0],[1,9,1,700]]}   the answer: [84.5, 11.25]
 //
 // A part is 1 if it is a decode part or else 0, how many requests it has, how many tokens each of them computes, and
 // how many each has computed before. "failed" ends the run: who answers knows why.
-type Told struct {
+type Remote struct {
 	Ask   func(question string) (answer string, err error)
 	Stage string
 
 	room []byte
 }
 
-// ErrTold ends a run whose timing model has failed.
-var ErrTold = errors.New("the timing model failed")
+// ErrRemote ends a run whose timing model has failed.
+var ErrRemote = errors.New("the timing model failed")
 
 const failed = "failed"
 
 // Model returns the model that is asked. ranks is that of [NewAsked].
-func (t *Told) Model(ranks int) (*Asked, error) {
+func (t *Remote) Model(ranks int) (*Asked, error) {
 	if t.Ask == nil {
-		return nil, ErrTold
+		return nil, ErrRemote
 	}
 	answer, err := t.Ask(fmt.Sprintf(`{"timing":%q,"why":"begin"}`, t.Stage))
 	if err != nil {
 		return nil, err
 	}
 	if answer == failed {
-		return nil, ErrTold
+		return nil, ErrRemote
 	}
 	var wishes struct{ Pure bool }
 	if err := json.Unmarshal([]byte(answer), &wishes); err != nil {
@@ -48,7 +48,7 @@ func (t *Told) Model(ranks int) (*Asked, error) {
 }
 
 // predict answers questions, all of which are about parts of passes.
-func (t *Told) predict(questions []Question) ([]Answer, error) {
+func (t *Remote) predict(questions []Question) ([]Answer, error) {
 	t.room = fmt.Appendf(t.room[:0], `{"timing":%q,"why":"parts","parts":[`, t.Stage)
 	for _, q := range questions {
 		if q.Kind == Decode {
@@ -63,7 +63,7 @@ func (t *Told) predict(questions []Question) ([]Answer, error) {
 		return nil, err
 	}
 	if answer == failed {
-		return nil, ErrTold
+		return nil, ErrRemote
 	}
 	var ms []float64
 	if err := json.Unmarshal([]byte(answer), &ms); err != nil {
