@@ -126,6 +126,12 @@ var (
 
 const g2BandwidthGBs = 14
 
+// bandwidthPairs are two names of one bandwidth each.
+var bandwidthPairs = [][2]string{
+	{"host_offload_h2d_bandwidth_gbps", "bandwidth_g2_to_g1_gbps"},
+	{"host_offload_d2h_bandwidth_gbps", "bandwidth_g1_to_g2_gbps"},
+}
+
 // sizes reports whether an argument of hostSizes has a value that says something.
 func sizes(o *strictjson.Object, name string) bool {
 	return o.Given(name) && (name == "host_cache_gb" || o.Int(name) > 0)
@@ -293,6 +299,11 @@ func checkHostWords(o *strictjson.Object) error {
 	for _, name := range hostSizes {
 		if name != sized && sizes(o, name) {
 			return mismatch(o, name, "it left out, as "+sized+" is given")
+		}
+	}
+	for _, pair := range bandwidthPairs {
+		if o.Given(pair[0]) && o.Given(pair[1]) {
+			return mismatch(o, pair[0], "it left out, as "+pair[1]+" is given")
 		}
 	}
 	load, store := hostBandwidths(o)

@@ -83,6 +83,10 @@ func TestHostWordsRefused(t *testing.T) {
 			"host_cache.blocks_per_chunk: got 6, want at most"},
 		{`{` + vllm + `, "num_host_blocks": 5, "host_link": "pcie5", "host_cache": {"load_ms_per_block": 6}}`,
 			"host_cache.load_ms_per_block: got 6, want it left out"},
+		{`{` + vllm + `, "num_g2_blocks": 5, "bandwidth_g2_to_g1_gbps": 9, "host_offload_h2d_bandwidth_gbps": 7}`,
+			"host_offload_h2d_bandwidth_gbps: got 7, want it left out, as bandwidth_g2_to_g1_gbps is given"},
+		{`{` + vllm + `, "num_g2_blocks": 5, "bandwidth_g1_to_g2_gbps": 9, "host_offload_d2h_bandwidth_gbps": 7}`,
+			"host_offload_d2h_bandwidth_gbps: got 7, want it left out, as bandwidth_g1_to_g2_gbps is given"},
 	} {
 		if _, _, err := Parse(test.text); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
