@@ -103,14 +103,21 @@ func readFormats(config, beside []byte) (formats, error) {
 	}, nil
 }
 
-// weight returns the bytes of a quantised weight.
+// groupFormats are the formats of the groups of a checkpoint, by type and bits.
+var groupFormats = map[string]string{"float4": "nvfp4", "float8": "fp8", "int4": "int4_wo", "int8": "int8_wo"}
+
+// weight returns the bytes of a quantised weight. Groups of modules must have one format.
 func (q *quantized) weight() (float64, error) {
-	name := strings.ToLower(q.Method)
+	name, grouped := strings.ToLower(q.Method), false
 	for _, group := range q.GroupsOf {
-		if w := group.Weights; w != nil {
-			kinds := map[string]string{"float4": "nvfp4", "float8": "fp8", "int4": "int4_wo", "int8": "int8_wo"}
-			name = kinds[fmt.Sprintf("%s%d", w.Type, w.Bits)]
+		if group.Weights == nil {
+			continue
 		}
+		format := groupFormats[fmt.Sprintf("%s%d", group.Weights.Type, group.Weights.Bits)]
+		if grouped && format != name {
+			return 0, errors.New("quantization_config: groups of several formats, want one for all weights")
+		}
+		name, grouped = format, true
 	}
 	if q.Algorithm != "" && len(q.GroupsOf) == 0 {
 		name = strings.ToLower(q.Algorithm)

@@ -169,6 +169,8 @@ func TestWeights(t *testing.T) {
 		{dense + `, "quantization_config": {"quant_method": "fp8", "ignore": ["model.layers.5.self_attn*", "lm_head"]}}`, 1,
 			2*(2*(2*8*8+2*8*4)+3*8*16) + 2*tables},
 		{dense + `, "quantization_config": {"quant_method": "awq", "bits": 8}}`, 1, 2*perLayer + 2*tables},
+		{dense + `, "quantization_config": {"config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}},
+			"group_1": {"weights": {"num_bits": 8, "type": "float"}}, "group_2": {}}}}`, 1, 2*perLayer + 2*tables},
 	} {
 		a, err := ReadArchitecture("m", []byte(c.config), nil)
 		if err != nil {
@@ -235,7 +237,9 @@ func TestArchitecturesRefused(t *testing.T) {
 		strings.Replace(dense, "vocab_size", "words", 1) + "}":          "vocab_size",
 		strings.Replace(dense, "intermediate_size", "width", 1) + "}":   "intermediate_size is missing",
 		dense + `, "quantization_config": {"quant_method": "mystery"}}`: "a format whose size is not known",
-		dense + `, "layers_block_type": ["attention", "moe"]}`:          "layers without attention",
+		dense + `, "quantization_config": {"config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}},
+			"group_1": {"weights": {"num_bits": 4, "type": "float"}}}}}`: "groups of several formats",
+		dense + `, "layers_block_type": ["attention", "moe"]}`: "layers without attention",
 	} {
 		if _, err := ReadArchitecture("m", []byte(config), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", config, err, want)
