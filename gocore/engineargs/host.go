@@ -408,9 +408,11 @@ func checkHostOfGroups(o, nested *strictjson.Object) error {
 	refuse := func(name, want string) error {
 		return &strictjson.FieldError{Field: "host_cache." + name, Got: nested.Shown(name), Want: want + with}
 	}
+	const retention = "prefix_cache_retention_interval"
+	chunk := max(1, h.ChunkBlocks) * blockSize(o)
 	switch {
-	case h.ChunkBlocks > 1:
-		return refuse("blocks_per_chunk", "1")
+	case o.Given(retention) && o.Int(retention)%chunk != 0:
+		return mismatch(o, retention, fmt.Sprintf("0 or a multiple of a chunk of host_cache, %d tokens", chunk))
 	case h.Shared:
 		return refuse("shared", "false")
 	case h.Storage.Asked():

@@ -118,8 +118,8 @@ func TestHostOfGroups(t *testing.T) {
 		t.Errorf("got %+v, %v", h, err)
 	}
 	for _, test := range []struct{ text, want string }{
-		{`"host_cache": {"num_blocks": 8, "blocks_per_chunk": 2}}`,
-			"host_cache.blocks_per_chunk: got 2, want 1 with several kv_cache_groups"},
+		{`"host_cache": {"num_blocks": 8, "blocks_per_chunk": 2}, "prefix_cache_retention_interval": 64}`,
+			"prefix_cache_retention_interval: got 64, want 0 or a multiple of a chunk of host_cache, 128 tokens"},
 		{`"host_cache": {"num_blocks": 8, "shared": true}}`,
 			"host_cache.shared: got true, want false with several kv_cache_groups"},
 		{`"host_cache": {"num_blocks": 8, "storage_blocks": 9}}`,
@@ -129,6 +129,11 @@ func TestHostOfGroups(t *testing.T) {
 		if _, _, err := Parse(groups + test.text); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
 		}
+	}
+	args, _, err = Parse(groups + `"host_cache": {"num_blocks": 8, "blocks_per_chunk": 2}, "num_gpu_blocks": 100,
+		"prefix_cache_retention_interval": 256}`)
+	if err != nil || args.HostCache.ChunkBlocks != 2 || args.VLLM.Groups.Retention != 256 {
+		t.Errorf("chunks of two blocks: got %+v, %v", args.HostCache, err)
 	}
 	if _, _, err = ParseLive(groups + `"host_cache": {"num_blocks": 8}}`); err != nil {
 		t.Errorf("a live worker: %v", err)

@@ -172,11 +172,15 @@ def vllm_host_case(rng: random.Random, number: int, asynchronous: bool, release:
 
 
 def hybrid_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
-    """Several KV groups and a tier of host memory, by whole blocks."""
+    """Several KV groups and a tier of host memory. vLLM wants retention to be by whole chunks."""
     without = ("enable_prefix_caching",)
     case = _with_host(lambda: hybrid_case(rng, number, asynchronous, release), rng, release, 50, without)
-    if "host_cache" in case["engine"]:
-        case["engine"]["host_cache"]["blocks_per_chunk"] = 1
+    engine = case["engine"]
+    if "host_cache" in engine:
+        host, chunk = engine["host_cache"], rng.choice([1, 2, 2, 3, 4])
+        host |= {"blocks_per_chunk": chunk, "num_blocks": max(chunk, host["num_blocks"])}
+        if engine["prefix_cache_retention_interval"]:
+            engine["prefix_cache_retention_interval"] = engine["block_size"] * chunk * rng.choice([1, 2, 4])
     return case
 
 

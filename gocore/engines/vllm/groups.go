@@ -23,17 +23,12 @@ import (
 type groups struct {
 	engineargs.Groups
 	run    int // blocks that a hit needs at its end
-	found  int // blocks that a hit on the host needs at its end
 	period int // of those that retention keeps, in blocks; 0 for none
 }
 
 func newGroups(args engineargs.Args) groups {
 	g := args.VLLM.Groups
-	found := 1
-	if !g.Linear {
-		found = ceilDiv(g.Window, args.BlockSize)
-	}
-	return groups{Groups: g, run: g.Run(args.BlockSize), found: found, period: g.Retention / args.BlockSize}
+	return groups{Groups: g, run: g.Run(args.BlockSize), period: g.Retention / args.BlockSize}
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
@@ -99,17 +94,19 @@ func (s *Scheduler) drop(r *sequence, first, last int) {
 	}
 	s.register(r, min(r.computed, r.tokens()-1))
 	t, count := &r.tables, s.groups.Beside
-	loose, before := 0, s.pool.InUse()
+	before := s.pool.InUse()
 	for g := range count {
 		for i := last - 1; i >= first; i-- {
-			if slot := t.slots[i*count+g]; slot == paged.PartialSlot {
-				loose++
-			} else {
+			if slot := t.slots[i*count+g]; !paged.IsUnregistered(slot) {
 				s.pool.Drop(slot)
 			}
 		}
+		for i := first; i < last; i++ { // of blocks without content the last one that is given back is taken first
+			if slot := t.slots[i*count+g]; paged.IsUnregistered(slot) {
+				s.pool.DiscardNamed(slot)
+			}
+		}
 	}
-	s.pool.Discard(loose)
 	s.use.others -= before - s.pool.InUse()
 	if s.pool.Free() >= s.headNeeds {
 		s.headWaits = false
@@ -173,11 +170,24 @@ func (s *Scheduler) registerBeside(r *sequence, from, to int) {
 
 // retained reports whether an entry is kept for later prompts.
 func (s *Scheduler) retained(r *sequence, entry int) bool {
+	return s.groups.Retention == engineargs.RetainAll || s.endsHit(r, entry, 1)
+}
+
+// endsHit reports whether an entry is among those that a later prompt needs at the end of a hit. Hits end with whole
+// parts of size entries: where retention has it, where the longest hit of the same prompt does, and where full
+// attention had a longer one.
+func (s *Scheduler) endsHit(r *sequence, entry, size int) bool {
 	g := &s.groups
-	endsAt := func(block int) bool { return entry < block && entry >= block-g.run }
-	return g.Retention == engineargs.RetainAll || endsAt(s.wholeBlocks(r.promptTokens-1)) ||
-		endsAt(r.tables.junction) ||
-		g.period > 0 && entry%g.period >= g.period-g.run
+	endsAt := func(entries int) bool {
+		end := entries / size * size
+		return entry < end && entry >= end-g.run
+	}
+	period := g.period
+	if g.Retention == engineargs.RetainAll {
+		period = size
+	}
+	return period > 0 && entry%period >= period-g.run ||
+		endsAt(s.wholeBlocks(r.promptTokens-1)) || endsAt(r.tables.junction)
 }
 
 // releaseTables gives back all blocks of r in the groups beside the first.

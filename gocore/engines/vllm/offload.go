@@ -57,10 +57,11 @@ type offload struct {
 
 	// fences are the stores that read blocks of requests that have ended, by slot. touched are slots of blocks that the
 	// pass that is composed takes or finds.
-	fences   []*transferring
-	fenced   int
-	touched  []paged.Slot
-	admitted int // from there on requests are admitted by the pass that is composed
+	fences      []*transferring
+	namedFences []*transferring
+	fenced      int
+	touched     []paged.Slot
+	admitted    int // from there on requests are admitted by the pass that is composed
 
 	endMs float64 // of the last pass
 	use   engine.Copied
@@ -89,9 +90,8 @@ type hosted struct {
 	next      int    // the first chunk that was not offered yet
 	nextState int    // of states of linear attention
 	noted     bool   // the states that it has loaded are found
-	listed    int    // blocks whose windows are in refused, or were taken
-	refused   []held // windows that were offered
-	rest      []held // with several groups, when it has ended: what is to be offered then
+	listed    int    // blocks whose windows are in unstored, or were
+	unstored  []held // windows that are not stored, as their chunks are not full or were refused
 	copying   []*transferring
 	loaded    bool
 	counted   bool // in Copied.Found, if it found anything
@@ -331,6 +331,9 @@ func (o *offload) admit(b *batch, budget int) {
 		o.receive(r)
 		tokens := s.chunk(r, r.computed, min(b.bounded(r.tokens()-r.computed), budget))
 		if tokens == 0 || !o.hasRoomFor(r, tokens) {
+			if len(s.running)+len(o.ghosts) == 0 && len(o.holding) == 1 {
+				o.giveUp(r)
+			}
 			return
 		}
 		o.holding = slices.Delete(o.holding, i, i+1)
@@ -358,7 +361,7 @@ func (o *offload) admit(b *batch, budget int) {
 		}
 		hit := s.findPrefix(r)
 		cached := hit.blocks * s.blockSize
-		r.hosted.again(0, hit.blocks)
+		o.renew(r.hosted, 0, hit.blocks/o.chunkBlocks)
 		more, skip := o.find(r, cached)
 		if skip {
 			i++
@@ -402,6 +405,14 @@ func (o *offload) admit(b *batch, budget int) {
 		o.use.Missed += o.left
 		budget -= o.start(b, r, tokens)
 	}
+}
+
+// giveUp rejects a loaded request for which there will never be room: nothing else is in the pool.
+func (o *offload) giveUp(r *sequence) {
+	o.holding = o.holding[:0]
+	o.forget(r)
+	o.s.release(r)
+	o.s.out.Rejected = append(o.s.out.Rejected, engine.Rejection{ID: r.id, Reason: o.s.stuck(r)})
 }
 
 // receive registers what a request has loaded, when a pass has a seat and tokens for it. By then, running requests have
@@ -455,7 +466,7 @@ func (o *offload) load(r *sequence, hit prefix, tokens int) bool {
 // begin begins to load blocks of a request behind cached tokens, which are on the GPU, up to a number of tokens.
 func (o *offload) begin(r *sequence, cached, tokens int, loaded []chunks.Span, blocks int) {
 	o.host.Load(&r.hosted.Request, loaded...)
-	r.hosted.again(ceilDiv(tokens, o.chunkTokens()), r.hosted.nextState)
+	o.renew(r.hosted, ceilDiv(tokens, o.chunkTokens()), r.hosted.nextState)
 	r.hosted.loaded, r.hosted.noted, r.hosted.onGPU = false, false, cached
 	r.computed = tokens
 	r.status = loading
@@ -526,8 +537,9 @@ func (o *offload) bidFarewell() {
 	for _, h := range o.leaving {
 		if o.s.groups.Beside == 0 {
 			o.offer(h, h.tokens)
-		} else if len(h.rest) > 0 {
-			o.offerHeld(h, o.without(h.rest))
+		} else if to := h.tokens / o.chunkTokens(); h.next < to {
+			h.unstored = o.without(h.unstored)
+			o.offerHeld(h, o.offerings(h, to))
 		}
 	}
 	for _, h := range o.leaving {
@@ -574,7 +586,8 @@ func (o *offload) fence(t *transferring) {
 		if groups := o.s.groups.Beside + 1; groups == 1 {
 			t.slots = append(t.slots, t.of.slots[span.Index*o.chunkBlocks:(span.Index+span.Count)*o.chunkBlocks]...)
 		} else if span.Index%groups == 0 {
-			t.slots = append(t.slots, t.of.slots[span.Index/groups])
+			first := span.Index / groups * o.chunkBlocks
+			t.slots = append(t.slots, t.of.slots[first:first+o.chunkBlocks]...)
 		}
 	}
 	o.fenceSlots(t)
@@ -583,14 +596,24 @@ func (o *offload) fence(t *transferring) {
 // fenceSlots makes passes that use one of the slots of a store wait for it.
 func (o *offload) fenceSlots(t *transferring) {
 	for _, slot := range t.slots {
-		if more := int(slot) + 1 - len(o.fences); more > 0 {
-			o.fences = append(o.fences, make([]*transferring, more)...)
+		fences, at := o.fencesOf(slot)
+		if more := at + 1 - len(*fences); more > 0 {
+			*fences = append(*fences, make([]*transferring, more)...)
 		}
-		if o.fences[slot] == nil {
+		if (*fences)[at] == nil {
 			o.fenced++
 		}
-		o.fences[slot] = t
+		(*fences)[at] = t
 	}
+}
+
+// fencesOf returns the fences among which that of a block is, and which one: those of registered blocks, or those of
+// blocks with a name.
+func (o *offload) fencesOf(slot paged.Slot) (fences *[]*transferring, at int) {
+	if paged.IsUnregistered(slot) {
+		return &o.namedFences, int(paged.PartialSlot - slot)
+	}
+	return &o.fences, int(slot)
 }
 
 // submit submits the stores of earlier passes, and the loads of this one, and returns when the pass starts: not before
@@ -636,10 +659,11 @@ func (o *offload) takeEvicted() { o.touched = append(o.touched, o.s.pool.TakeEvi
 
 // fenceOf returns the store that reads a block, nil if there is none for which a pass would wait.
 func (o *offload) fenceOf(slot paged.Slot) *transferring {
-	if slot == paged.PartialSlot || int(slot) >= len(o.fences) {
+	fences, at := o.fencesOf(slot)
+	if slot == paged.PartialSlot || at >= len(*fences) {
 		return nil
 	}
-	return o.fences[slot]
+	return (*fences)[at]
 }
 
 func (o *offload) submitStores(atMs float64) {
@@ -701,8 +725,8 @@ func (o *offload) finish(t *transferring) {
 		o.host.Stored(t.spans)
 		o.tellStored(t.of, t.spans)
 		for _, slot := range t.slots {
-			if o.fences[slot] == t {
-				o.fences[slot] = nil
+			if fences, at := o.fencesOf(slot); (*fences)[at] == t {
+				(*fences)[at] = nil
 				o.fenced--
 			}
 		}
@@ -731,7 +755,7 @@ func (o *offload) leave(r *sequence) {
 		h.tokens = min(max(r.promptTokens, r.tokens()-1), r.computed)
 	}
 	if o.s.groups.Beside > 0 {
-		h.rest = o.kept(r, h.tokens/o.s.blockSize, nil)
+		o.list(r, h.tokens, nil)
 	}
 	if len(h.copying) > 0 || h.next < h.tokens/o.chunkTokens() {
 		h.slots = slices.Clone(r.registered)

@@ -1,7 +1,6 @@
 package vllm
 
 import (
-	"cmp"
 	"slices"
 
 	"dynosim/gocore/kvcache/chunks"
@@ -18,23 +17,33 @@ import (
 // States of linear attention are offered one by one, before all else, and only with the pass that ends there: what is
 // refused then is not offered again.
 
-// held is a chunk that a request has on the GPU.
+// held is a block of a group beside the first that a request has, or had, on the GPU.
 type held struct {
-	chunks.Span
-	slot paged.Slot
+	entry, group int
+	slot         paged.Slot
+	ends         bool // a later prompt needs it at the end of a hit
+	needed       int  // blocks of its chunk that later prompts need so
 }
 
-// span returns the chunk of a block in a group. The order of spans is that of blocks, then of groups.
-func (o *offload) span(h *hosted, entry, group int) chunks.Span {
+// offering is a chunk that a request offers.
+type offering struct {
+	chunks.Span
+	slots []paged.Slot // of its blocks, if it is not of full attention
+	lacks int          // of the blocks that later prompts need, those that the request lacks
+}
+
+// span returns a chunk of a group. The order of spans is that of their tokens, then of groups.
+func (o *offload) span(h *hosted, chunk, group int) chunks.Span {
+	last := (chunk+1)*o.chunkBlocks - 1
 	return chunks.Span{
-		Key: paged.InGroup(h.key.Block(entry), group), Index: entry*(o.s.groups.Beside+1) + group, Count: 1,
+		Key: paged.InGroup(h.key.Block(last), group), Index: chunk*(o.s.groups.Beside+1) + group, Count: 1,
 	}
 }
 
 // findInGroups does what find does for several groups.
 func (o *offload) findInGroups(r *sequence, hit int) (more int, skip bool) {
 	s := o.s
-	size := s.blockSize
+	size := o.chunkTokens()
 	from, whole := hit/size, r.tokens()/size
 	if s.groups.Linear {
 		whole = (r.tokens() - 1) / size
@@ -63,24 +72,24 @@ func (o *offload) findInGroups(r *sequence, hit int) (more int, skip bool) {
 	}
 	more = min(end*size, r.tokens()-1) - hit
 	if more < size {
-		o.left = end - from
+		o.left = max(0, more) / s.blockSize
 		return 0, false
 	}
 	busy := false
-	for _, span := range o.toLoad(r, from, hit+more) {
+	for _, span := range o.toLoad(r, hit/s.blockSize, hit+more) {
 		_, _, loading := o.has(span)
 		busy = busy || loading
 	}
 	return more, busy
 }
 
-// hasChunk reports whether the host has a block of a request, and whether it is being stored.
-func (o *offload) hasChunk(r *sequence, entry, group int) (present, storing bool) {
-	n, storing, _ := o.has(o.span(r.hosted, entry, group))
+// hasChunk reports whether the host has a chunk of a request, and whether it is being stored.
+func (o *offload) hasChunk(r *sequence, chunk, group int) (present, storing bool) {
+	n, storing, _ := o.has(o.span(r.hosted, chunk, group))
 	return n == 1, storing
 }
 
-// lastRun returns the end of the last blocks of a group, as many as a hit needs, in from..end-1: or of fewer that begin
+// lastRun returns the end of the last chunks of a group, as many as a hit needs, in from..end-1: or of fewer that begin
 // with from, as what is before them is on the GPU. It reports whether any of them is being stored.
 func (o *offload) lastRun(r *sequence, from, end, group int) (last int, storing bool) {
 	if group == 0 {
@@ -94,33 +103,47 @@ func (o *offload) lastRun(r *sequence, from, end, group int) (last int, storing 
 		return last, storing
 	}
 	run := 0
-	for entry := end - 1; entry >= from; entry-- {
-		present, still := o.hasChunk(r, entry, group)
+	needed := o.neededToHit()
+	for chunk := end - 1; chunk >= from; chunk-- {
+		present, still := o.hasChunk(r, chunk, group)
 		if !present {
 			run, storing = 0, false
 			continue
 		}
 		storing = storing || still
-		if run++; run == o.s.groups.found {
-			return entry + run, storing
+		if run++; run == needed {
+			return chunk + run, storing
 		}
 	}
 	return from + run, storing
 }
 
-// toLoad lists the chunks behind from blocks that are loaded for the first tokens of a request.
-func (o *offload) toLoad(r *sequence, from, tokens int) (spans []chunks.Span) {
-	s := o.s
-	end := s.ceilBlocks(tokens)
-	for entry := from; entry < end; entry++ {
-		spans = append(spans, o.span(r.hosted, entry, 0))
+// neededToHit returns the number of chunks of a group beside the first that a hit on the host needs at its end.
+func (o *offload) neededToHit() int {
+	if o.s.groups.Linear {
+		return 1
 	}
-	for group := 1; group <= s.groups.Beside; group++ {
-		for entry := max(from, s.dispensable(tokens)); entry < end; entry++ {
-			spans = append(spans, o.span(r.hosted, entry, group))
+	return ceilDiv(o.s.groups.Window, o.chunkTokens())
+}
+
+// toLoad lists the chunks of which blocks are loaded for the first tokens of a request, whose first blocks the pool
+// has.
+func (o *offload) toLoad(r *sequence, blocks, tokens int) (spans []chunks.Span) {
+	end := ceilDiv(tokens, o.chunkTokens())
+	for group := 0; group <= o.s.groups.Beside; group++ {
+		for chunk := o.firstToLoad(blocks, tokens, group) / o.chunkBlocks; chunk < end; chunk++ {
+			spans = append(spans, o.span(r.hosted, chunk, group))
 		}
 	}
 	return spans
+}
+
+// firstToLoad returns the first block of a group that is loaded for the first tokens of a request.
+func (o *offload) firstToLoad(blocks, tokens, group int) int {
+	if group == 0 {
+		return blocks
+	}
+	return max(blocks, o.s.dispensable(tokens))
 }
 
 // loadGroups does what load does for several groups.
@@ -141,8 +164,11 @@ func (o *offload) loadGroups(r *sequence, hit prefix, tokens int) bool {
 	if !s.take(r, tokens) {
 		panic("vllm: a request that fits the pool does not get its blocks")
 	}
-	loaded := o.toLoad(r, hit.blocks, tokens)
-	o.begin(r, hit.blocks*s.blockSize, tokens, loaded, len(loaded))
+	blocks := 0
+	for group := 0; group <= s.groups.Beside; group++ {
+		blocks += part - o.firstToLoad(hit.blocks, tokens, group)
+	}
+	o.begin(r, hit.blocks*s.blockSize, tokens, o.toLoad(r, hit.blocks, tokens), blocks)
 	return true
 }
 
@@ -177,50 +203,99 @@ func (o *offload) lacks(r *sequence, tokens int) int {
 	return lacks
 }
 
-// again makes a request offer its chunks from one on, and its states.
-func (h *hosted) again(next, state int) {
-	h.next, h.nextState, h.listed, h.refused = next, state, next, h.refused[:0]
+// renew makes a request offer its chunks from one on, and its states.
+func (o *offload) renew(h *hosted, next, state int) {
+	h.next, h.nextState, h.listed, h.unstored = next, state, next*o.chunkBlocks, h.unstored[:0]
 }
 
-// kept lists what a request offers of its first blocks: of full attention all, of windows what is retained. What was
-// refused earlier is offered again, though the request may have given the block back, as long as no pass has used it.
+// list notes which blocks of windows a request has that are to be stored once they fill a chunk, of its first tokens.
+// They are stored though the request may have given them back, as long as no pass has used them.
 //
-// A block that another request has found in the pass that fills it is not offered, if an earlier pass began it.
-func (o *offload) kept(r *sequence, to int, found []paged.Slot) (list []held) {
+// A block that another request has found in the pass that fills it is left out, if an earlier pass began it.
+func (o *offload) list(r *sequence, tokens int, found []paged.Slot) {
 	s, h, t := o.s, r.hosted, &r.tables
-	for entry := h.next; entry < to; entry++ {
-		list = append(list, held{Span: o.span(h, entry, 0), slot: paged.PartialSlot})
+	if o.promptOnly {
+		tokens = min(tokens, r.promptTokens/o.chunkTokens()*o.chunkTokens())
 	}
-	if s.groups.Linear {
-		return list
+	to := tokens / s.blockSize
+	if s.groups.Linear || h.listed >= to {
+		return
 	}
-	list = append(list, h.refused...)
 	begun := -1
 	if r.share.start%s.blockSize > 0 {
 		begun = r.share.start / s.blockSize
 	}
-	for group := 1; group <= s.groups.Beside; group++ {
-		first, _ := slices.BinarySearch(t.kept, h.listed)
-		for i := first; i < len(t.kept) && t.kept[i] < to; i++ {
-			slot := t.slots[i*s.groups.Beside+group-1]
-			if t.kept[i] == begun && slices.Contains(found, slot) {
-				continue
-			}
-			if slot != paged.PartialSlot && s.retained(r, t.kept[i]) {
-				list = append(list, held{Span: o.span(h, t.kept[i], group), slot: slot})
+	first, _ := slices.BinarySearch(t.kept, h.listed)
+	for i := first; i < len(t.kept) && t.kept[i] < to; i++ {
+		entry := t.kept[i]
+		needed := o.needed(r, entry/o.chunkBlocks)
+		if needed == 0 {
+			continue
+		}
+		ends := s.endsHit(r, entry, o.chunkBlocks)
+		for group := 1; group <= s.groups.Beside; group++ {
+			slot := o.named(&t.slots[i*s.groups.Beside+group-1])
+			if entry != begun || !slices.Contains(found, slot) {
+				h.unstored = append(h.unstored, held{entry, group, slot, ends, needed})
 			}
 		}
 	}
-	groups := s.groups.Beside + 1
-	slices.SortStableFunc(list, func(a, b held) int { return cmp.Compare(a.Index%groups, b.Index%groups) })
+	h.listed = to
+}
+
+// needed counts the blocks of a chunk of a window that a later prompt needs at the end of a hit. If there are any, the
+// chunk is stored.
+func (o *offload) needed(r *sequence, chunk int) (count int) {
+	for entry := chunk * o.chunkBlocks; entry < (chunk+1)*o.chunkBlocks; entry++ {
+		if o.s.endsHit(r, entry, o.chunkBlocks) {
+			count++
+		}
+	}
+	return count
+}
+
+// named gives a block a name, though the pool does not retain it, so that it is known when a pass takes it.
+func (o *offload) named(slot *paged.Slot) paged.Slot {
+	if *slot == paged.PartialSlot {
+		*slot = o.s.pool.Name()
+	}
+	return *slot
+}
+
+// offerings lists the chunks that a request offers, up to one of them: of full attention all, of windows those of which
+// it has what later prompts need.
+func (o *offload) offerings(h *hosted, to int) (list []offering) {
+	for chunk := h.next; chunk < to; chunk++ {
+		list = append(list, offering{Span: o.span(h, chunk, 0)})
+	}
+	for group := 1; group <= o.s.groups.Beside; group++ {
+		list = append(list, o.windows(h, to, group)...)
+	}
 	return list
+}
+
+// windows lists the chunks of a window that a request offers.
+func (o *offload) windows(h *hosted, to, group int) (list []offering) {
+	for _, b := range h.unstored {
+		chunk := b.entry / o.chunkBlocks
+		if b.group != group || chunk >= to {
+			continue
+		}
+		if span := o.span(h, chunk, group); len(list) == 0 || list[len(list)-1].Index != span.Index {
+			list = append(list, offering{Span: span, lacks: b.needed})
+		}
+		c := &list[len(list)-1]
+		c.slots = append(c.slots, b.slot)
+		if b.ends {
+			c.lacks--
+		}
+	}
+	return slices.DeleteFunc(list, func(c offering) bool { return c.lacks > 0 })
 }
 
 // without drops what the pass that is composed uses.
 func (o *offload) without(list []held) []held {
-	return slices.DeleteFunc(list, func(h held) bool {
-		return h.slot != paged.PartialSlot && slices.Contains(o.touched, h.slot)
-	})
+	return slices.DeleteFunc(list, func(h held) bool { return slices.Contains(o.touched, h.slot) })
 }
 
 // launchGroups offers what a pass computes: states first, then the blocks of all other groups.
@@ -254,25 +329,26 @@ func (o *offload) launchGroups(b *batch) {
 // forgetTouched makes requests offer no window any more that the pass that is composed uses.
 func (o *offload) forgetTouched() {
 	for _, r := range o.s.running {
-		if h := r.hosted; len(h.refused) > 0 {
-			h.refused = o.without(h.refused)
-		}
+		r.hosted.unstored = o.without(r.hosted.unstored)
 	}
 }
 
 // offerStates offers the states of linear attention with which a pass ends.
 func (o *offload) offerStates(r *sequence, tokens int) {
 	s, h, t := o.s, r.hosted, &r.tables
-	to := tokens / s.blockSize
+	to := tokens / o.chunkTokens()
 	if !s.groups.Linear || h.nextState >= to {
 		return
 	}
-	first, _ := slices.BinarySearch(t.kept, h.nextState)
 	for group := 1; group <= s.groups.Beside; group++ {
-		for i := first; i < len(t.kept) && t.kept[i] < to; i++ {
-			slot := t.slots[i*s.groups.Beside+group-1]
-			if slot != paged.PartialSlot && s.retained(r, t.kept[i]) {
-				o.offerHeld(h, []held{{Span: o.span(h, t.kept[i], group), slot: slot}})
+		for chunk := h.nextState; chunk < to; chunk++ {
+			entry := (chunk+1)*o.chunkBlocks - 1
+			i, found := slices.BinarySearch(t.kept, entry)
+			if !found {
+				continue
+			}
+			if slot := t.slots[i*s.groups.Beside+group-1]; slot != paged.PartialSlot && s.retained(r, entry) {
+				o.offerHeld(h, []offering{{Span: o.span(h, chunk, group), slots: []paged.Slot{slot}}})
 			}
 		}
 	}
@@ -280,7 +356,7 @@ func (o *offload) offerStates(r *sequence, tokens int) {
 }
 
 // offerHeld offers chunks of a request, and reports whether the host took the offer.
-func (o *offload) offerHeld(h *hosted, list []held) (taken bool) {
+func (o *offload) offerHeld(h *hosted, list []offering) (taken bool) {
 	spans := make([]chunks.Span, len(list))
 	for i := range list {
 		spans[i] = list[i].Span
@@ -290,13 +366,15 @@ func (o *offload) offerHeld(h *hosted, list []held) (taken bool) {
 	if !taken || len(stored) == 0 {
 		return taken
 	}
-	t := &transferring{of: h, spans: slices.Clone(stored), blocks: len(stored)}
+	t := &transferring{of: h, spans: slices.Clone(stored)}
 	for _, span := range t.spans {
-		for i := range list {
-			if list[i].Index == span.Index && list[i].slot != paged.PartialSlot {
-				t.slots = append(t.slots, list[i].slot)
-			}
+		if span.Index%(o.s.groups.Beside+1) == 0 {
+			t.blocks += o.chunkBlocks
+			continue
 		}
+		i := slices.IndexFunc(list, func(c offering) bool { return c.Index == span.Index })
+		t.blocks += len(list[i].slots)
+		t.slots = append(t.slots, list[i].slots...)
 	}
 	o.store(t)
 	return true
@@ -304,16 +382,13 @@ func (o *offload) offerHeld(h *hosted, list []held) (taken bool) {
 
 // offerGroups does what offer does for several groups.
 func (o *offload) offerGroups(r *sequence, tokens int, found []paged.Slot) {
-	h, to := r.hosted, tokens/o.s.blockSize
-	if h.next >= to {
+	h, to := r.hosted, tokens/o.chunkTokens()
+	o.list(r, tokens, found)
+	if h.next >= to || !o.offerHeld(h, o.offerings(h, to)) {
 		return
 	}
-	list := o.kept(r, to, found)
-	if o.offerHeld(h, list) {
-		h.again(to, h.nextState)
-		return
-	}
-	h.listed, h.refused = to, slices.DeleteFunc(list, func(h held) bool { return h.slot == paged.PartialSlot })
+	h.next = to
+	h.unstored = slices.DeleteFunc(h.unstored, func(b held) bool { return b.entry < to*o.chunkBlocks })
 }
 
 // noteStates notes that the states which a request has loaded are found from this pass on.
@@ -325,7 +400,7 @@ func (s *Scheduler) noteStates(r *sequence) {
 	s.offload.noted = append(s.offload.noted, r)
 	t := &r.tables
 	for i, slot := range t.slots {
-		if slot != paged.PartialSlot {
+		if !paged.IsUnregistered(slot) {
 			s.newStates = append(s.newStates, paged.InGroup(r.key.Block(t.kept[i/s.groups.Beside]), i%s.groups.Beside+1))
 		}
 	}

@@ -48,7 +48,9 @@ func drawArgs(rng *rand.Rand) engineargs.Args {
 		args.VLLM.Groups.Retention = max(-1, args.VLLM.Groups.Retention*args.BlockSize)
 	}
 	if rng.IntN(4) == 0 {
+		groups := args.VLLM.Groups
 		withHost(rng, &args)
+		args.VLLM.Groups = byChunks(groups, args.HostCache.ChunkBlocks)
 	}
 	args.VLLM.Fused = rng.IntN(4) == 0
 	return args
@@ -65,6 +67,14 @@ func withHost(rng *rand.Rand, args *engineargs.Args) {
 		PromptOnly:     rng.IntN(3) > 0, LoadMsPerBlock: rng.Float64() * 4, StoreMsPerBlock: rng.Float64() * 4,
 		LatencyMs: float64(rng.IntN(6)),
 	}
+}
+
+// byChunks returns groups whose retention is by whole chunks of host memory.
+func byChunks(groups engineargs.Groups, chunk int) engineargs.Groups {
+	if groups.Retention > 0 {
+		groups.Retention *= chunk
+	}
+	return groups
 }
 
 func drawGroups(rng *rand.Rand, args engineargs.Args) engineargs.Groups {

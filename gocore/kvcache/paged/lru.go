@@ -29,6 +29,7 @@ type LRUPool struct {
 	inUse     int // blocks that requests hold
 	evictable int // registered blocks that no request holds
 	loose     int // unregistered blocks that requests hold
+	named     names
 
 	registered table
 	copies     copies
@@ -175,7 +176,9 @@ func (p *LRUPool) Take(count int) bool {
 	if count > p.Free() {
 		return false
 	}
-	for range count - (p.Free() - p.evictable) {
+	loose := p.Free() - p.evictable
+	p.lost = p.named.take(p.lost, min(count, loose))
+	for range count - loose {
 		p.evict()
 	}
 	p.inUse += count
@@ -233,7 +236,19 @@ func (p *LRUPool) Release(held []Slot, unregistered int) {
 func (p *LRUPool) Discard(unregistered int) {
 	p.loose -= unregistered
 	p.inUse -= unregistered
+	p.named.free(PartialSlot, unregistered)
 }
+
+// DiscardNamed takes back an unregistered block that has a name or, PartialSlot, none.
+func (p *LRUPool) DiscardNamed(slot Slot) {
+	p.loose--
+	p.inUse--
+	p.named.free(slot, 1)
+}
+
+// Name returns a name for an unregistered block that a request holds. TakeEvicted tells when a request takes the block
+// after this one has given it back.
+func (p *LRUPool) Name() Slot { return p.named.next() }
 
 // Drop takes a registered block back from a request.
 func (p *LRUPool) Drop(slot Slot) {
