@@ -114,7 +114,7 @@ func TestRecordedIntervals(t *testing.T) {
 // file are of release 0.28; others name theirs.
 func TestRecordedVLLM(t *testing.T) {
 	for file, want := range map[string]int{"vllm": 120, "vllm-033": 30, "vllm-hybrid": 60, "vllm-offload": 60,
-		"vllm-hybrid-offload": 40} {
+		"vllm-hybrid-offload": 40, "vllm-hybrid-chunks": 30} {
 		cases := 0
 		readCases(t, "../../tests/truth/"+file+".jsonl.gz", func(c *Case) {
 			cases++

@@ -66,7 +66,7 @@ func (o *offload) idle(nowMs float64) bool { return o.s.Requests() == 0 && o.end
 func (o *offload) catchUpShared(nowMs float64) {
 	for _, other := range o.common.members {
 		if other == o && o.endMs < nowMs || other != o && other.idle(nowMs) {
-			other.submitLeft()
+			other.submitLeft(max(other.endMs, o.common.link.Now()))
 		}
 	}
 	o.common.advance(nowMs)
@@ -82,23 +82,26 @@ func (o *offload) catchUpShared(nowMs float64) {
 	o.noticeMs = math.Inf(-1)
 }
 
-// submitLeft makes the last offers of requests that have ended, and submits their stores.
-func (o *offload) submitLeft() {
+// submitLeft makes the last offers of requests that have ended, and submits their stores at an instant.
+func (o *offload) submitLeft(atMs float64) {
 	for o.outstanding() {
 		o.bidFarewell()
-		o.submit(max(o.endMs, o.common.link.Now()))
+		o.submit(atMs)
 	}
 }
 
-// noticeUntold notices what has ended, outside of a pass. The next pass reports the copies.
-func (o *offload) noticeUntold(nowMs float64) {
+// noticeUntold notices what has ended, outside of a pass.
+func (o *offload) noticeUntold(nowMs float64) { o.untellCopies(func() { o.noticeEnded(nowMs) }) }
+
+// untellCopies does something outside of a pass. The next pass reports the copies.
+func (o *offload) untellCopies(do func()) {
 	parts := o.s.parts
 	if parts == nil {
-		o.noticeEnded(nowMs)
+		do()
 		return
 	}
 	told := len(parts.Copies)
-	o.noticeEnded(nowMs)
+	do()
 	o.untold = append(o.untold, parts.Copies[told:]...)
 	parts.Copies = parts.Copies[:told]
 }

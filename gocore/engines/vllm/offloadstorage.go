@@ -31,6 +31,21 @@ type fetch struct {
 func (o *offload) addStorage(commons *engine.Commons) {
 	rules := o.s.args.HostCache.Storage
 	o.prefetches = &prefetches{client: storage.ClientOf(commons, rules), rules: rules}
+	o.prefetches.client.CatchUp = o.writeLeft
+}
+
+// writeLeft submits what the empty passes of a worker without requests would have submitted before an instant, so that
+// it is written to the storage in time for others.
+func (o *offload) writeLeft(nowMs float64) {
+	switch {
+	case !o.idle(nowMs):
+	case o.common == nil:
+		o.untellCopies(func() { o.submitLeft(o.endMs) })
+	default: // copies to a store are written once they have ended
+		o.submitLeft(max(o.endMs, o.common.link.Now()))
+		o.common.advance(nowMs)
+		o.noticeUntold(nowMs)
+	}
 }
 
 // come notes that a request has joined the waiting queue.

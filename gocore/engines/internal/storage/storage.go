@@ -48,6 +48,10 @@ func New(capacity int, blockMs float64) *Store {
 
 // Client is what one worker has of a store.
 type Client struct {
+	// CatchUp, if there is one, is called before others move on to an instant: the worker may have copies to write since
+	// then.
+	CatchUp func(nowMs float64)
+
 	store       *Store
 	speed       engineargs.StorageArgs
 	read, write *sharing.Lane
@@ -105,6 +109,11 @@ func (c *Client) Now() float64 { return c.store.link.Now() }
 // Advance lets everything move until an instant.
 func (c *Client) Advance(nowMs float64) {
 	s := c.store
+	for _, other := range s.clients {
+		if other != c && other.CatchUp != nil {
+			other.CatchUp(nowMs)
+		}
+	}
 	s.link.Advance(nowMs)
 	for _, other := range s.clients {
 		other.finishWrites()
