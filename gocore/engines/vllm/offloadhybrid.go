@@ -7,12 +7,15 @@ import (
 	"dynosim/gocore/kvcache/paged"
 )
 
-// Host memory of a model with several KV groups. A chunk is a block of one group; all groups share the host as they
-// share the pool. With windows of two blocks and a prompt of six:
+// Host memory of a model with several KV groups. A chunk has blocks of one group; all groups share the host as they
+// share the pool. With windows of two blocks and a prompt of six, by chunks of one block and of three:
 //
-//	full     0 1 2 3 4 5        stored: what full attention has, and of the other groups what a later prompt can hit
-//	window         3 4          found: as in the pool, the longest prefix at whose end all groups have what they need
-//	                            loaded: full 0 to 4, window 3 and 4
+//	full     0 1 2 3 4 5      (0 1 2)(3 4 5)      stored: what full attention has, and of the other groups what a later
+//	window         3 4        (0 1 2)             prompt can hit, by whole chunks
+//	                                              found: as in the pool, the longest prefix at whose end all groups have
+//	                                              what they need
+//	full     0 1 2 3 4         0 1 2              loaded: what is found, and of windows only what the next token sees
+//	window         3 4           1 2
 //
 // States of linear attention are offered one by one, before all else, and only with the pass that ends there: what is
 // refused then is not offered again.
@@ -226,9 +229,12 @@ func (o *offload) list(r *sequence, tokens int, found []paged.Slot) {
 		begun = r.share.start / s.blockSize
 	}
 	first, _ := slices.BinarySearch(t.kept, h.listed)
+	counted, needed := -1, 0
 	for i := first; i < len(t.kept) && t.kept[i] < to; i++ {
 		entry := t.kept[i]
-		needed := o.needed(r, entry/o.chunkBlocks)
+		if chunk := entry / o.chunkBlocks; chunk != counted {
+			counted, needed = chunk, o.needed(r, chunk)
+		}
 		if needed == 0 {
 			continue
 		}

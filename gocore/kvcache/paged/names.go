@@ -9,16 +9,17 @@ package paged
 type names struct {
 	count  Slot // of names so far: -2, -3 and so on
 	spares []Slot
-	stack  []nameless // the last one is taken first
-	named  int        // of the stack
+	stack  []freeBlocks // the last ones are taken first
+	named  int          // of the stack
 }
 
-// nameless is a block with a name, or some without.
-type nameless struct {
+// freeBlocks are one block with a name, or some without.
+type freeBlocks struct {
 	name  Slot // PartialSlot for none
 	count int
 }
 
+// next returns a name that no block has.
 func (n *names) next() Slot {
 	if last := len(n.spares) - 1; last >= 0 {
 		name := n.spares[last]
@@ -31,13 +32,15 @@ func (n *names) next() Slot {
 
 // free puts blocks on the stack.
 func (n *names) free(name Slot, count int) {
-	switch {
-	case name != PartialSlot:
+	if name != PartialSlot {
 		n.named++
-	case n.named == 0 || count == 0:
+	} else if n.named == 0 || count == 0 {
+		return
+	} else if top := &n.stack[len(n.stack)-1]; top.name == PartialSlot {
+		top.count += count
 		return
 	}
-	n.stack = append(n.stack, nameless{name, count})
+	n.stack = append(n.stack, freeBlocks{name, count})
 }
 
 // take takes blocks from the stack, and appends the names among them.

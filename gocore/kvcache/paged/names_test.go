@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNames lets random requests take and give back blocks, some of them with names, beside a list of free blocks from
-// which the first is taken, and compares which names come back, and when.
+// TestNames lets random requests take and give back blocks, some of them with names, and compares which names come
+// back, and when, with a plain list of the free blocks.
 func TestNames(t *testing.T) {
 	back := 0
 	for seed := range uint64(300) {
