@@ -286,6 +286,46 @@ def test_the_readme_says_what_to_install(tmp_path: Path) -> None:
     assert "`compose.yaml`: Docker" not in routed
 
 
+def test_the_readme_says_what_hosts_need(tmp_path: Path) -> None:
+    made(tmp_path / "pools", RUNS["two pools"][0])
+    text = (tmp_path / "pools" / "out" / "README.md").read_text()
+    assert "- the prefill worker: 1 GPU of one node and 16 GiB of its memory\n" in text
+    assert "- each of 2 decode workers: 2 GPUs of one node and 32 GiB of its memory\n" in text
+    assert "- one host for all (`start.sh`): 5 GPUs, 80 GiB\n" in text
+    assert "- ports: 8000 for requests, 20080 to 20082 for events of KV caches (`start.sh`), 5600 to 5800 and" in text
+    assert "No worker comes back after its loss" in text
+    made(tmp_path / "one", RUNS["one"][0])
+    assert "- ports: 8000 for requests\n" in (tmp_path / "one" / "out" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("engine_args", "memory"),
+    [
+        ({}, 16),
+        ({"aic_tp_size": 2, "host_cache_gb": 100.0, "scheduler": "vllm"}, 94 + 32),
+        ({"num_g2_blocks": 1000, "kv_bytes_per_token": 2**20, "block_size": 64, "scheduler": "dynamo"}, 63 + 16),
+    ],
+)
+def test_manifests_ask_for_memory(tmp_path: Path, engine_args: Json, memory: int) -> None:
+    """That for KV blocks on the host, and a guess for the engine; the token for weights may be missing."""
+    made(tmp_path, {"num_workers": 2, "extra_engine_args": {"kv_bytes_per_token": 1000, **engine_args}})
+    optional = {"name": "hf-token-secret", "optional": True}
+    (old,), (new,) = (documents(tmp_path, f"dynamo-{release}.yaml") for release in ("1.3", "1.6"))
+    service = old["spec"]["services"]["worker"]
+    assert service["resources"]["requests"] == {"memory": f"{memory}Gi"}
+    assert service["envs"][0]["valueFrom"]["secretKeyRef"] == {**optional, "key": "HF_TOKEN"}
+    plain = next(d for d in documents(tmp_path, "kubernetes.yaml") if d["kind"] == "Deployment")
+    (of_graph,) = (c for c in new["spec"]["components"] if c["name"] == "worker")
+    for pod in (of_graph["podTemplate"], plain["spec"]["template"]):
+        (container,) = pod["spec"]["containers"]
+        assert container["resources"]["requests"] == {"memory": f"{memory}Gi"}
+        assert container["envFrom"] == [{"secretRef": optional}]
+    (composed,) = documents(tmp_path, "compose.yaml")
+    for name in ("worker-0", "worker-1"):
+        assert composed["services"][name]["deploy"]["resources"]["reservations"]["memory"] == f"{memory}g"
+        assert composed["services"][name]["restart"] == "unless-stopped"
+
+
 @pytest.mark.parametrize(
     ("release", "path", "value", "problem"),
     [

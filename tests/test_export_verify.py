@@ -112,7 +112,7 @@ def test_the_script_runs_against_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The prediction held." in done.stdout
     results = sorted(file.name for file in (out / "results").iterdir())
-    assert results == sorted([*(f"{name}.json" for name in RUNS), "deployment.json"])
+    assert results == sorted([*(f"{name}.json" for name in RUNS), "deployment.json", "of"])
     alone = json.loads((out / "results" / "alone.json").read_text())
     assert len(set(re.findall(r"--seed (\d+)", (out / "verify.sh").read_text()))) == len(RUNS)
     assert alone["mean_ttft_ms"] >= 40
@@ -129,6 +129,61 @@ def test_the_script_runs_against_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     assert again.returncode == 3, again.stdout + again.stderr
     assert "The prediction did not hold." in again.stdout
     assert "decode_scale" in again.stdout
+    # Nor do results of another deployment count, or of nobody knows what.
+    for said in ("point 1 of another sweep\n", None):
+        (out / "results" / "of").unlink()
+        if said is not None:
+            (out / "results" / "of").write_text(said)
+        other = subprocess.run(["sh", out / "verify.sh"], env=environment, capture_output=True, text=True, check=False)
+        assert (other.returncode, other.stdout) == (2, "")
+        assert "results has results of something else, want a new folder: RESULTS=NEW" in other.stderr
+
+
+def test_results_are_of_a_deployment(tmp_path: Path) -> None:
+    """Equal deployments with equal traffic may share results; one with another limit or rate may not."""
+    said = []
+    for at, change in enumerate(({}, {}, {"max_num_seqs": 5}, {"fixed_decode_ms": 11})):
+        traffic = {"input_tokens": 40, "output_tokens": 11, "request_count": 30, "arrival_interval_ms": 100 + at // 3}
+        run = {**traffic, "extra_engine_args": {**ENGINE, **change}}
+        sweep.run({"run": run, "search": {"seed": [1]}}, tmp_path / f"{at}")
+        sweep.export(tmp_path / f"{at}", "best", tmp_path / f"out{at}", model=MODEL)
+        said += re.findall(r'^of="(point 1 [0-9a-f]{16})"$', (tmp_path / f"out{at}" / "verify.sh").read_text(), re.M)
+    assert said[0] == said[1]
+    assert len(set(said)) == 3
+
+
+def test_the_service_level_in_the_expected_run(tmp_path: Path) -> None:
+    """Its bounds are predicted and measured, and decide nothing: the run is not the traffic itself."""
+    traffic = {"input_tokens": 40, "output_tokens": 11, "request_count": 30, "arrival_interval_ms": 100}
+    sla = {"p90_ttft_ms": 900, "p90_itl_ms": 40, "median_tpot_ms": 30, "output_tok_s_per_gpu": {"min": 1}}
+    given = {"run": {**traffic, "extra_engine_args": ENGINE}, "search": {"seed": [1]}, "sla": sla}
+    sweep.run(given, tmp_path / "sweep")
+    sweep.export(tmp_path / "sweep", "best", tmp_path / "out", model=MODEL)
+    known = held.predictions(str(tmp_path / "out" / "verify.json"))
+    assert sorted(known["limits"], key=str) == sorted(
+        [
+            {"metric": "ttft", "rank": "p90", "at_most": 900},
+            {"metric": "itl", "rank": "p90", "at_most": 40},
+            {"metric": "tpot", "rank": "p50", "at_most": 30},
+        ],
+        key=str,
+    )
+    assert known["runs"]["expected"]["itl"]["p50"] == pytest.approx(10, rel=0.01)
+    limits = {"limits": [{"metric": "itl", "rank": "p90", "at_most": 40}]}
+    base = predicted()
+    base["runs"]["expected"] |= {"itl": {"p90": 12.0}}
+    runs = measured()
+    without = held.judge({**base, **limits}, runs)
+    assert without.held
+    assert (
+        "p90 ITL <= 40 ms: in expected, with prompts and answers of mean length, 12.0 ms predicted, not"
+        in held.text(without)
+    )
+    at = RUNS.index("expected")
+    runs[at] = Measurement(**{**vars(runs[at]), "itl": Figures(p90=55.5)})
+    late = held.judge({**base, **limits}, runs)
+    assert late.held
+    assert "12.0 ms predicted, 55.5 ms measured" in held.text(late)
 
 
 @pytest.mark.parametrize(("cached", "prefix", "said"), [(0.04, "", "4 % of its prompts"), (0.5, "50", "of 50 tokens")])

@@ -15,9 +15,11 @@ from documents import PROJECT
 from test_aic import fake  # noqa: F401  # a fixture
 
 from dynamo import sweep
-from dynamo.replay import run_trace_replay
+from dynamo.replay import durations, run_trace_replay
+from dynamo.sweep import summary
 from dynamo.sweep.advice import api, basis, bounds, candidates, checks, flags, longrun, search, wording
 from dynamo.sweep.advice.question import ask, parse_sla
+from dynamo.sweep.folder import Folder
 from dynamo.sweep.sla import parse
 
 ENGINE = {"num_gpu_blocks": 2048, "block_size": 64, "kv_bytes_per_token": 131072}
@@ -90,7 +92,12 @@ def test_runs_stop_once_too_much_is_late(trace: Path, tmp_path: Path) -> None:
     assert found.reached
     assert all(0 < part < 1 for part in found.reached.values())
     reasons = [found.out[name][1] for name in found.reached if name in found.out]
-    assert all("and" in reason and "may be" in reason and "% of the requests" in reason for reason in reasons)
+    assert all(
+        re.search(
+            r"(gaps between|first) tokens are over it, and [\d,]+ of the whole run may be \(after [\d.]+ % of", reason
+        )
+        for reason in reasons
+    )
     assert any(gpus[name] < gpus[found.best] for name in found.whole)
 
 
@@ -160,8 +167,10 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
         command("recommend", *arguments, "--seeds", "2", "-o", "out", "--gpu-hour-price", "2", module="dynamo.sweep")
     )
     assert done.returncode == 0, done
+    text = " ".join(done.stdout.split())
+    assert done.stdout.startswith("In short:\n")
     for title in (
-        "In short:",
+        "What is asked:",
         "Start:",
         "Cost:",
         "Service level:",
@@ -176,20 +185,35 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
     assert re.search(r"holds up to [\d.]+ times this traffic, [\d.]+ instead of [\d.]+\s+requests/s", done.stdout)
     assert "p90_itl_ms is called p90_token_gap_ms in tables and charts" in done.stdout
     assert done.stdout.count("token_gap") == 1
-    assert re.search(r"of the requests, [\d.]+ % have a TTFT of at most 900 ms and a mean gap", done.stdout)
+    assert re.search(r"[\d.]+ % of the requests have a TTFT of at most 900 ms and a mean gap", done.stdout)
+    assert re.search(
+        r"Traffic: 80 requests in \d+ s as they were recorded, on average 2,956 tokens of prompt and 100", text
+    )
+    assert "calibration" not in text
+    assert "TPOT" not in text
     assert "loss of a" in done.stdout
     page = (folder / "out" / "report.html").read_text()
     assert page.count('<section id="advice"') == 1
     assert "loss of a" in page
+    card = page[page.index('<div class="cards">') :]
+    for words in (text, card[: card.index("</article>")]):
+        assert "how far measured latencies are from simulated ones is not known" in words
     content = json.loads((folder / "out" / "report.json").read_text())
     found = content["recommendation"]
     assert content["points"][found["point"] - 1]["knobs"]["deployment"] == found["winner"]
     assert found["cost_per_hour"] == 2 * found["gpus"]
     assert found["targets"][0]["low"] <= found["targets"][0]["value"] <= found["targets"][0]["high"]
     assert [each["durations"] for each in found["sensitivity"]] == [0.85, 1.15]
+    old = Folder.existing("out")
+    try:
+        old.keep(summary.RECOMMENDATION, {**found, "schema": 1})
+        assert "recommendation" not in sweep.load("out").content
+        old.keep(summary.RECOMMENDATION, found)
+    finally:
+        old.close()
     # The folder knows it: reports are written again, and nothing is simulated again.
     again = run(command("report", "out", module="dynamo.sweep"))
-    assert again.stdout.startswith("What is asked:\n")
+    assert again.stdout.startswith("In short:\n")
     repeated = sweep.recommend(
         trace, SLA, gpus=3, engine="vllm", engine_args=ENGINE, seeds=2, directory="out", gpu_hour_price=2
     )
@@ -489,13 +513,19 @@ def test_known_errors_of_pools_are_those_of_the_page() -> None:
     sizes, median, worst, sdk_sizes, sdk_median, sdk_worst = map(float, said)
     assert basis.POOL_ERRORS["engine"][1:] == (median, worst, sizes)
     assert basis.POOL_ERRORS["sdk"][1:] == (sdk_median, sdk_worst, sdk_sizes)
-    facts = {"requests": 80, "seconds": 15, "draws": 0, "scheduler": "sglang-0.5", "router": None}
+    facts = {
+        "requests": 80, "seconds": 15, "draws": 0, "scheduler": "sglang-0.5", "router": None, "shapes": None,
+        "prompt_tokens": 1000.4, "answer_tokens": 50.0, "reused_ratio": 0.8123,
+    }  # fmt: skip
     by_sdk = {**facts, "pool_estimate": "sdk", "pool_tokens": 6400.0}
     estimated = " ".join(basis.lines({**by_sdk, "kv_dtype": None}))
     assert "KV pool: 6,400 tokens of each worker, estimated by the AIC SDK" in estimated
     assert basis.KV_DTYPE in estimated
     assert basis.KV_DTYPE not in " ".join(basis.lines({**by_sdk, "kv_dtype": "fp8"}))
     assert "of SGLang 0.5" in estimated
+    assert "on average 1,000 tokens of prompt and 50 of answer; 81.2 % of prompts are found in caches" in estimated
+    assert "grid of shapes" not in estimated
+    assert "grid of shapes" in " ".join(basis.lines({**by_sdk, "kv_dtype": None, "shapes": "grid"}))
     assert "Dynamo" not in estimated
     given = " ".join(basis.lines({**facts, "router": "kv_router", "pool_estimate": None, "pool_tokens": 6400.0}))
     assert "as given and no estimate" in given
@@ -525,8 +555,12 @@ def test_what_an_autoscaler_changes(after: float, holds: bool, said: str) -> Non
 
 
 def test_what_a_loss_costs() -> None:
-    assert wording._loss(case(), {"basis": {"migration_limit": 3}}).endswith("migrated ones: 2 (--migration-limit 3)")
-    assert wording._loss(case(), {"basis": {"migration_limit": 0}}).endswith("none migrates")
+    basis = {"migration_limit": 3, "noticed_s": 10.0, "back_s": 120}
+    assert wording._loss(case(), {"basis": basis}) == (
+        "loss of a worker, noticed after 10 s and back after 120 s: the service level holds. Of 50 requests, 3 fail, "
+        "which percentiles leave out, and 2 go on elsewhere (--migration-limit 3)"
+    )
+    assert wording._loss(case(), {"basis": {**basis, "migration_limit": 0}}).endswith("and none goes on elsewhere")
 
 
 def test_an_interval_without_a_lower_end() -> None:
@@ -538,26 +572,99 @@ def test_an_interval_without_a_lower_end() -> None:
         "sure": True,
         "within_error": False,
     }
-    assert wording._target({**target, "low": -1.0, "high": 8.0}) == "p90_ttft_ms <= 9: 5, 95 % at most 8"
-    assert wording._target({**target, "low": 1.0, "high": 10.0, "sure": False}) == (
-        "p90_ttft_ms <= 9: 5, 95 % 1 to 10, is not sure: the interval goes beyond it"
+    assert wording._target({**target, "low": -1.0, "high": 8.0}) == (
+        "p90_ttft_ms <= 9: 5, with other draws of this traffic at most 8 (95 %)"
     )
+    assert wording._target({**target, "low": 1.0, "high": 10.0, "sure": False}) == (
+        "p90_ttft_ms <= 9: 5, with other draws of this traffic 1 to 10 (95 %), so it is not sure"
+    )
+
+
+def answer(**changed: Any) -> dict[str, Any]:
+    """What the first lines of an answer are made of."""
+    target = {
+        "bound": "p90_ttft_ms <= 9", "value": 5.0, "met": True, "sure": True, "low": None, "within_error": False,
+    }  # fmt: skip
+    return {
+        "size": "2 x vLLM TP 1", "gpus": 2, "host_gb": None, "cost_per_hour": None, "flags": ["one"],
+        "targets": [target],
+        "durations": [], "headroom": None, "goodput_ratio": 0.95, "basis": {"router": None}, "sensitivity": [],
+        "question": {"objective": "fewest_gpus"},
+        "cases": [case(holds=False)], **changed,
+    }  # fmt: skip
 
 
 def test_what_is_known_of_durations_is_not_called_unknown() -> None:
     pool = {"pool": "worker", "timing_model": "aic"}
     span = {"ttft": [0.8, 1.2], "tpot": [0.9, 1.1], "level": "kin", "measurements": 24}
     error = {"ttft": 0.1, "tpot": 0.05, "measurements": 9, "scheduler": "vllm"}
-    target = {"bound": "p90_ttft_ms <= 9", "met": True, "sure": True, "low": None, "within_error": False}
-    content = {
-        "cost_per_hour": None, "deployment": "2 x TP 1 = 2 GPUs, vllm", "targets": [target], "headroom": None,
-        "cases": [case(holds=False)],
+    expected = (
+        "80 % of measured latencies are expected at 0.80 to 1.20 times the simulated TTFT and 0.90 to 1.10 times the "
+        "simulated time between tokens"
+    )
+    for known, said in (
+        ({}, "how far measured latencies are from simulated ones is not known"),
+        ({"expected": span}, expected),
+        (
+            {"measured_error": error},
+            "measured latencies were 10 % (TTFT) and 5 % (time between tokens) off in the median of 9 measurements",
+        ),
+    ):
+        lines = wording._short(answer(durations=[{**pool, **known}]))
+        assert lines == [
+            "start 2 x vLLM TP 1 = 2 GPUs",
+            "the service level holds on this trace: p90_ttft_ms 5 (<= 9)",
+            said,
+            "it breaks with the loss of a worker",
+        ]
+
+
+def test_whose_durations_in_words() -> None:
+    pool = {
+        "pool": "worker", "timing_model": "aic", "system": "h200_sxm", "model": "m-FP8", "precision": "fp8",
+        "backend": "sglang", "backend_version": "0.5", "aic_release": "0.12.0",
+        "calibration": {"profile": "auto", "level": "kin", "measurements": 24},
+        "expected": {"ttft": [0.8, 1.2], "tpot": [0.9, 1.1], "level": "kin", "measurements": 24},
     }  # fmt: skip
-    for known, said in (({}, True), ({"expected": span}, False), ({"measured_error": error}, False)):
-        lines = wording._short({**content, "durations": [{**pool, **known}]})
-        assert lines[0] == "start 2 x TP 1 = 2 GPUs of vllm"
-        assert ("is not known" in lines[1]) == said
-        assert lines[-1] == "the loss of a worker breaks it"
+    whose, how_far = durations.in_words([pool])
+    assert whose == (
+        "durations of passes: predictions of AIConfigurator's SDK (AIC 0.12.0, h200_sxm, m-FP8, SGLang 0.5); corrected "
+        "by 24 measurements of this model on other GPUs or in other precisions (calibration auto)"
+    )
+    assert how_far.endswith("That is from 24 measurements of this model on all GPUs; none is of this very deployment")
+    other = {**pool, "pool": "decode", "model": "n"}
+    two = durations.in_words([{**pool, "pool": "prefill"}, other])
+    assert [line.partition(":")[0] for line in two[:2]] == [
+        "durations of passes of prefill",
+        "durations of passes of decode",
+    ]
+
+
+def test_the_first_lines_of_an_answer() -> None:
+    """Host memory, the router, the price, what many requests miss, and what holds or breaks with longer passes."""
+    longer = {"durations": 1.15, "best": "4 x vllm", "same": False, "holds": False, "gpus": 2, "best_holds": True}
+    headroom = {"breaks_at": 1.25, "limited_by": "p90_ttft_ms <= 9: got 10"}
+    found = answer(
+        host_gb={"worker": 128.0, "all": 256.0}, cost_per_hour=8, flags=["one", "two"], goodput_ratio=0.419,
+        basis={"router": "kv_router"}, sensitivity=[{**longer, "point": 7}], headroom=headroom,
+        cases=[case(holds=True), case(policy={}, holds=False)],
+    )  # fmt: skip
+    start, holds, _, breaks, kept, other = wording._short(found)
+    assert start == (
+        "start 2 x vLLM TP 1 = 2 GPUs, with 128 GB of host memory for the KV of each worker, 256 GB in all, behind "
+        "Dynamo's KV-aware router, for 8.00 an hour"
+    )
+    assert holds.endswith("; only 41.9 % of the requests keep each limit by themselves")
+    assert breaks == (
+        "it breaks with 1.25 times this traffic (p90_ttft_ms <= 9: got 10), with passes that take 15 % longer"
+    )
+    assert kept == "it holds with the loss of a worker"
+    assert other.startswith("with as many GPUs, 4 x vllm (point 7) holds with passes that take 15 % longer, too")
+    alone = wording._short({**found, "size": "1 x vLLM TP 8"})
+    assert "it holds with the loss of the only worker" in alone
+    for change in ({"gpus": 3}, {"best_holds": False}, {"holds": True}):
+        lines = wording._short({**found, "sensitivity": [{**longer, "point": 7, **change}]})
+        assert not any(line.startswith("with as many GPUs") for line in lines)
 
 
 def test_traffic_of_sessions_is_as_it_arrives(tmp_path: Path) -> None:
@@ -613,7 +720,7 @@ def test_files_do_what_was_examined(trace: Path, tmp_path: Path) -> None:
     sweep.export(tmp_path / "out", point, tmp_path / "files", model="m")
     assert "--migration-limit 3" in (tmp_path / "files" / "start.sh").read_text().replace(" \\\n    ", " ")
     readme = (tmp_path / "files" / "README.md").read_text()
-    for title in ("To install", "Predicted", "Cost", "How sure", "Headroom", "What breaks it", "Autoscaling"):
+    for title in ("Hosts", "To install", "Predicted", "Cost", "How sure", "Headroom", "What breaks it", "Autoscaling"):
         assert f"\n## {title}\n" in readme
     assert f"{found.content['headroom']['factor']:.2f} times this traffic" in readme
     assert "p90_itl_ms <= 40" in readme

@@ -369,3 +369,25 @@ def test_long_values_are_broken_and_not_cut(content: Content, opened: Callable[.
     )
     table = shown.locator("#table .scroll")
     assert (table.evaluate("box => box.scrollWidth <= box.clientWidth")) == (width > 360)
+
+
+def test_names_stay_whole_beside_long_values(content: Content, opened: Callable[..., Any]) -> None:
+    """On a phone the value breaks, not the name, and the number of a point stays when its row is moved sideways."""
+    words = "2 x sglang TP 2, 256 GB host, 64 sequences, 2048 tokens, kv_router, "
+    long = [{**point, "knobs": {"deployment": 2 * words + str(point["id"])}} for point in content["points"]]
+    search = [{**content["search"][0], "name": "deployment"}]
+    shown = opened(page.as_html({**content, "search": search, "points": long}), 360)
+    shown.locator("#table td button").first.click()
+    lines = shown.evaluate(
+        """(() => {
+            const name = [...document.querySelectorAll('#detail ul.knobs li > :first-child')].find(
+                each => each.textContent === 'deployment');
+            const text = document.createRange();
+            text.selectNodeContents(name);
+            return new Set([...text.getClientRects()].map(box => box.top)).size;
+        })()"""
+    )
+    assert lines == 1
+    assert shown.locator("#sideways").is_visible()
+    shown.locator("#table .scroll").evaluate("box => box.scrollLeft = 300")
+    assert shown.locator("#table td button").first.bounding_box()["x"] >= 0

@@ -60,11 +60,14 @@ def _count(pool: Mapping[str, Any]) -> str:
     return str(pool["workers"]) if pool["role"] == "worker" else f"{pool['workers']} {pool['role']}"
 
 
-def facts(found: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the parts of a deployment by their names, for lists and sentences; equal pools are named once."""
+def facts(found: Mapping[str, Any], *, rules: bool = True) -> dict[str, str]:
+    """Returns the parts of a deployment by their names, for lists and sentences; equal pools are named once.
+
+    With ``rules``, an engine is said to be simulated by those of its own scheduler.
+    """
     gpus = f"{found['gpus']} GPU{'s' if found['gpus'] != 1 else ''}"
     parts = {"workers": f"{size(found)} = {gpus}{', at first' if found['planned'] else ''}"}
-    each = {pool["role"]: _limits(pool) for pool in found["pools"]}
+    each = {pool["role"]: _limits(pool, rules) for pool in found["pools"]}
     if len({tuple(sorted(limits.items())) for limits in each.values()}) == 1:
         parts |= next(iter(each.values()))
     else:
@@ -74,8 +77,8 @@ def facts(found: Mapping[str, Any]) -> dict[str, str]:
     return parts
 
 
-def _limits(pool: Mapping[str, Any]) -> dict[str, str]:
-    own = "" if pool["scheduler"] == "dynamo" else f", {pool['scheduler']}'s own scheduler"
+def _limits(pool: Mapping[str, Any], rules: bool) -> dict[str, str]:
+    own = "" if pool["scheduler"] == "dynamo" or not rules else f", {pool['scheduler']}'s own scheduler"
     names = ("max_num_seqs", "chunked_prefill_size" if pool["engine"] == "sglang" else "max_num_batched_tokens")
     parts = {"engine": f"{pool['engine']}{own}"}
     parts |= {name: "no limit" if pool.get(name) is None else f"{pool[name]}" for name in names}
@@ -84,8 +87,8 @@ def _limits(pool: Mapping[str, Any]) -> dict[str, str]:
     return parts
 
 
-def words(found: Mapping[str, Any]) -> str:
+def words(found: Mapping[str, Any], *, rules: bool = True) -> str:
     """Returns a deployment in one line."""
-    parts = facts(found)
+    parts = facts(found, rules=rules)
     named = [text if name in ("workers", "engine") else f"{name} {text}" for name, text in parts.items()]
     return ", ".join(named)

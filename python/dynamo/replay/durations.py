@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 Durations = Sequence[Mapping[str, Any]]
 
-_ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 # For whose tokens ranks in lockstep compute expert layers.
 _EXPERTS = {
     "all_ranks": "expert layers for the tokens of all ranks",
@@ -54,13 +54,14 @@ def line(found: Durations) -> str:
     return "durations: " + "; ".join(f"of {pool['pool']}: {text}" for pool, text in zip(found, each, strict=True))
 
 
-def _pool(pool: Mapping[str, Any]) -> str:
-    parts = [_source(pool)]
+def _pool(pool: Mapping[str, Any], *, in_words: bool = False) -> str:
+    source = _source(pool)
+    parts = [f"predictions of AIConfigurator's SDK ({source})" if in_words and "system" in pool else source]
     if (experts := pool.get("experts")) is not None:
         parts.append(_EXPERTS.get(experts, experts))
     if (used := pool.get("calibration")) is not None:
         measured = f", measured in {used['measured_in'].upper()}" if "measured_in" in used else ""
-        parts.append(f"calibration {used['profile']} ({used['level']}{measured})")
+        parts.append(_correction(used) if in_words else f"calibration {used['profile']} ({used['level']}{measured})")
     if pool.get("knobs"):
         parts.append("knobs of your own")
     if (ratios := pool.get("speedup")) is not None:
@@ -69,12 +70,19 @@ def _pool(pool: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
+def _correction(used: Mapping[str, Any]) -> str:
+    """What a calibration rests on, for readers who do not know its levels."""
+    measured = f", which were in {used['measured_in'].upper()}" if "measured_in" in used else ""
+    about = f"{used['measurements']} measurements of {_FITTED.get(used['level'], used['level'])}{measured}"
+    return f"corrected by {about} (calibration {used['profile']})"
+
+
 def _source(pool: Mapping[str, Any]) -> str:
     """Where durations come from, without what changes them."""
     if "system" in pool:
         precision = pool.get("precision", "")
         shown = f" {precision.upper()}" if precision and precision not in pool["model"].lower() else ""
-        backend = f"{_ENGINES.get(pool['backend'], pool['backend'])} {pool['backend_version']}"
+        backend = f"{ENGINES.get(pool['backend'], pool['backend'])} {pool['backend_version']}"
         return f"AIC {pool['aic_release']}, {pool['system']}, {pool['model']}{shown}, {backend}"
     if "profile" in pool:
         return f"measured table {pool['profile']}"
@@ -100,7 +108,7 @@ def error_line(found: Durations) -> str:
     )
     rules = found[0]["measured_error"]["scheduler"]
     if found[0]["scheduler"].partition("-")[0] != rules:  # of whatever release
-        text += f", by {_ENGINES.get(rules, rules)}'s own rules, which this run does not follow"
+        text += f", by {ENGINES.get(rules, rules)}'s own rules, which this run does not follow"
     return text
 
 
@@ -136,6 +144,44 @@ def hand_off_line(found: Durations) -> str:
     of_model = " (of the model)" if "kv_bytes_per_token" in assumed else ""
     not_given = " (assumed)" if "kv_transfer_bandwidth" in assumed else ""
     return f"hand-offs of KV: {size:,} bytes of a token{of_model}, {bandwidth:g} GB/s{not_given}"
+
+
+# The same of what a calibration was fitted to: an entry of a level is used where none of those before fits.
+_FITTED = {
+    "model": "this model on this GPU",
+    "kin": "this model on other GPUs or in other precisions",
+    "gpu": "other models on this GPU",
+    "engine": "this engine on other GPUs",
+}
+
+
+def caveat(found: Durations) -> str:
+    """Returns how far measured latencies may be from simulated ones, in half a sentence."""
+    if (known := errors(found)) is not None:
+        return (
+            f"measured latencies were {100 * known.ttft:.0f} % (TTFT) and {100 * known.tpot:.0f} % (time between "
+            f"tokens) off in the median of {known.measurements} measurements"
+        )
+    if len(found) == 1 and (expected := found[0].get("expected")) is not None:
+        first, gaps = (f"{expected[metric][0]:.2f} to {expected[metric][1]:.2f}" for metric in ("ttft", "tpot"))
+        return (
+            f"80 % of measured latencies are expected at {first} times the simulated TTFT and {gaps} times the "
+            "simulated time between tokens"
+        )
+    return "how far measured latencies are from simulated ones is not known"
+
+
+def in_words(found: Durations) -> list[str]:
+    """Returns whose durations these are, and how far off they may be, for readers who do not know this program."""
+    each = {pool["pool"]: _pool(pool, in_words=True) for pool in found}
+    if len(set(each.values())) == 1:
+        each = {"": next(iter(each.values()))}
+    said = [f"durations of passes{f' of {name}' if name else ''}: {text}" for name, text in each.items()]
+    rest = caveat(found)
+    if errors(found) is None and len(found) == 1 and (expected := found[0].get("expected")) is not None:
+        about = f"{expected['measurements']} measurements of {_KIN[expected['level']]}"
+        rest += f". That is from {about}; none is of this very deployment"
+    return [text for text in (*said, hand_off_line(found), rest) if text]
 
 
 def lines(found: Durations) -> list[str]:

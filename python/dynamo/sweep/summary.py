@@ -23,6 +23,8 @@ _COSTS = ("cost_per_million_tokens", "gpu_cost", "gpus")
 
 RECOMMENDATION = "recommendation"
 """The member, and the name in the folder, of what ``recommend`` says of a sweep."""
+RECOMMENDATION_SCHEMA = 2
+"""Of what it says. A folder with an older one shows its sweep without it, until the question is asked again there."""
 SCHEMA = 2
 """Of the structure: grows when a member changes its meaning or goes."""
 
@@ -38,6 +40,8 @@ def describe(spec: Spec, folder: Folder) -> dict[str, Any]:
     hulls = {name: analysis.hull(of, spec.objectives) for name, of in fronts.items()}
     on_front = {candidate.id for candidate in fronts["all"]}
     recommended = folder.fact(RECOMMENDATION)
+    if recommended is not None and recommended["schema"] != RECOMMENDATION_SCHEMA:
+        recommended = None
     return {
         **({} if recommended is None else {RECOMMENDATION: recommended}),
         "schema": SCHEMA,

@@ -43,10 +43,22 @@ class Compared(NamedTuple):
         return self.measured / self.predicted if self.predicted else 1.0
 
 
+class Bounded(NamedTuple):
+    """A figure that the service level bounds, in the run with the traffic of the point. It decides nothing."""
+
+    metric: str
+    rank: str
+    at_most: float
+    predicted: float
+    measured: float | None
+    """None if the benchmark did not say it."""
+
+
 class Verdict(NamedTuple):
     """All figures of all runs, and requests that were not answered."""
 
     figures: Sequence[Compared]
+    bounded: Sequence[Bounded]
     lost: Mapping[str, int]
     workers: int
 
@@ -85,7 +97,8 @@ def judge(predicted: Mapping[str, Any], measurements: Sequence[Measurement]) -> 
         if without > 0:
             lost[name] = without
         found += list(_compared(name, run, measurement, predicted["tolerance"]))
-    return Verdict(found, lost, int(predicted["workers"]))
+    bounded = _bounded(predicted, by_run[_EXPECTED]) if _EXPECTED in by_run else []
+    return Verdict(found, bounded, lost, int(predicted["workers"]))
 
 
 def _compared(
@@ -102,6 +115,17 @@ def _compared(
         yield Compared(name, metric, rank, expected, measured, allowed)
 
 
+def _bounded(predicted: Mapping[str, Any], measurement: Measurement) -> list[Bounded]:
+    """What the service level bounds; nothing of exports that do not say it."""
+    run = predicted["runs"][_EXPECTED]
+    found = []
+    for limit in predicted.get("limits", ()):
+        metric, rank = limit["metric"], limit["rank"]
+        measured = getattr(getattr(measurement, metric), rank)
+        found.append(Bounded(metric, rank, float(limit["at_most"]), float(run[metric][rank]), measured))
+    return found
+
+
 def text(verdict: Verdict) -> str:
     """The verdict for people: a row for each figure, whether the prediction held, and what to calibrate if not."""
     head = ("run", "figure", "predicted ms", "measured ms", "off", "may be off", "")
@@ -114,9 +138,19 @@ def text(verdict: Verdict) -> str:
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines += [f"{run}: {count} requests were not answered" for run, count in verdict.lost.items()]
+    lines += [_bound_line(each) for each in verdict.bounded]
     if verdict.held:
         return "\n".join([*lines, "", "The prediction held."])
     return "\n".join([*lines, "", "The prediction did not hold.", *(f"- {line}" for line in advice(verdict))])
+
+
+def _bound_line(found: Bounded) -> str:
+    measured = "not measured" if found.measured is None else f"{found.measured:.1f} ms measured"
+    name = f"{found.rank} {found.metric.upper()}"
+    return (
+        f"service level, {name} <= {found.at_most:g} ms: in {_EXPECTED}, with prompts and answers of mean length, "
+        f"{found.predicted:.1f} ms predicted, {measured}"
+    )
 
 
 def advice(verdict: Verdict) -> list[str]:

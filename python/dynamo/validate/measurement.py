@@ -89,6 +89,7 @@ class Measurement:
     osl: Length | None = None
     ttft: Figures = Figures()
     tpot: Figures = Figures()
+    itl: Figures = Figures()
     requests: Requests | None = None
     # Runs of one configuration stay together when data are split for a fit: all but load and engine decide it.
     configuration: str = ""

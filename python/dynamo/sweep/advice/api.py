@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamo._core import values
-from dynamo.replay import deployment, latencies
+from dynamo.replay import deployment, durations, latencies
 from dynamo.sweep import report, summary, sweep
 from dynamo.sweep.advice import candidates, checks, flags, search, wording
 from dynamo.sweep.advice.candidates import Candidate
@@ -26,7 +26,6 @@ from dynamo.sweep.team import OnProgress
 if TYPE_CHECKING:
     from dynamo.sweep.explorer import SweepExplorer
 
-SCHEMA = 1
 # Finalists that are drawn anew, and points that the page shows.
 _FINALISTS, _SHOWN = 3, 40
 
@@ -218,12 +217,14 @@ def _content(question: Question, valid: Sequence[Candidate], found: Found) -> di
         groups.setdefault((how, reason if how != "beginning" else reason.partition(":")[0]), []).append(name)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return {
-        "schema": SCHEMA,
+        "schema": summary.RECOMMENDATION_SCHEMA,
         "question": _asked(question),
         "named": {shown: name for name in question.sla if (shown := latencies.shown(name)) != name},
         "good": {name: question.run[name] for name in GOOD.values() if name in question.run},
         "winner": found.best,
         "point": None,
+        "size": "",
+        "host_gb": None,
         "deployment": "",
         "flags": [],
         "gpus": None,
@@ -302,7 +303,9 @@ def _examine(
     sampled = drawn.get(winner.name, point)
     figures = point["figures"]
     content |= {
-        "deployment": deployment.words(point["deployment"]),
+        "size": _size(winner),
+        "host_gb": _host_gb(winner, question),
+        "deployment": _deployed(point["deployment"], winner, question),
         "flags": _flags(winner, question),
         "gpus": winner.gpus,
         "gpu_hours": figures["gpu_hours"],
@@ -321,6 +324,26 @@ def _examine(
         content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(rows))
         content["sensitivity"] = checks.sensitivity(runner, valid, winner.name)
     content["next_best"] = _next_best(question, by_name, found, ranked)
+
+
+def _size(winner: Candidate) -> str:
+    """How many workers of which shape: ``2 x SGLang TP 2``."""
+    engine, _, shape = winner.worker.partition(",")[0].partition(" ")
+    counts = f"{winner.pools[0]}" if len(winner.pools) == 1 else "{} prefill + {} decode".format(*winner.pools)
+    return f"{counts} x {durations.ENGINES[engine]} {shape}"
+
+
+def _host_gb(winner: Candidate, question: Question) -> dict[str, float] | None:
+    """Host memory for KV blocks, of a worker and of all."""
+    size = winner.engine.get("engine.host_cache_gb", question.run["extra_engine_args"].get("host_cache_gb"))
+    return None if size is None else {"worker": size, "all": size * sum(winner.pools)}
+
+
+def _deployed(found: Mapping[str, Any], winner: Candidate, question: Question) -> str:
+    """The deployment in words, with the host memory, which only some have."""
+    words = deployment.words(found, rules=False)
+    host = _host_gb(winner, question)
+    return words if host is None else f"{words}, host memory for KV {host['worker']:g} GB of each worker"
 
 
 def _flags(winner: Candidate, question: Question) -> list[str]:
@@ -409,9 +432,10 @@ def _kept(runner: Runner, shown: Sequence[Candidate], found: Found, place: Path,
     shaped = [candidate for each in shown for candidate in runner.shaped([each], each.name in found.exact)]
     spec = runner.spec(shaped, {}, objectives=["gpus", "tok_s_per_user"])
     made = sweep.run(spec, place, on_progress=runner.on_progress, **runner.execution)
-    for point in made.points:
-        if point["knobs"]["deployment"] == content["winner"]:
-            content["point"] = point["id"]
+    ids = {point["knobs"]["deployment"]: point["id"] for point in made.points}
+    content["point"] = ids.get(content["winner"])
+    for other in content["sensitivity"]:
+        other["point"] = ids.get(other["best"])
     folder = Folder.existing(place)
     try:
         folder.keep(summary.RECOMMENDATION, content)

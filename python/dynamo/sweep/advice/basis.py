@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dynamo.replay import durations
+
 POOL_ERRORS = {"sdk": ("the AIC SDK", 7.9, 20.4, 32), "engine": ("the engine's own division", 0.9, 4.1, 42)}
 """Who estimates a KV pool: how far off in percent, in the median and at the 90th percentile, of how many published
 sizes (docs/kv_pools.md)."""
@@ -13,29 +15,38 @@ KV_DTYPE = (
     "FP4. Engines keep such KV in BF16 unless --kv-cache-dtype says otherwise, which halves the pool: "
     "aic_kv_cache_dtype says it to both"
 )
-_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
     """What has to be right for the answer to be right, a line for each, from facts of ``checks.basis``."""
-    said = [_rules(found), _pool(found), _traffic(found)]
+    said = [_shapes(found), _rules(found), _pool(found), _traffic(found)]
     said.append(
-        "Not simulated: HTTP, tokenizer and client, which make a measured TTFT longer. What engines do when a worker "
-        "is lost is from documentation and live frontends, not from failures of GPUs"
+        "Not simulated: HTTP, tokenizer and client, which make a measured TTFT longer. What happens when a worker is "
+        "lost is from documentation and live frontends, not from failures of GPUs"
     )
     said.append(
         "verify.sh among the exported files measures six runs on the GPUs, and says whether their latencies are as "
         "predicted. They have the mean lengths of this traffic, not its prompts, and no worker is lost"
     )
-    return said
+    return [text for text in said if text]
+
+
+def _shapes(found: Mapping[str, Any]) -> str:
+    """Whether figures are of predictions for every shape of a pass, "" where no SDK is asked for shapes."""
+    if found["shapes"] is None:
+        return ""
+    return (
+        "The latencies of this trace are from predictions for every shape of a pass; draws of the traffic, headroom, "
+        "losses and longer passes from a grid of shapes, with which figures are mostly within 5 % of these"
+    )
 
 
 def _rules(found: Mapping[str, Any]) -> str:
     engine, _, release = found["scheduler"].partition("-")
-    whose = f"{_NAMES.get(engine, engine)} {release}".rstrip()
-    text = f"Rules: batches, preemption and prefix caching of {whose}; no recorded run of its own scheduler differs"
+    whose = f"{durations.ENGINES.get(engine, engine)} {release}".rstrip()
+    text = f"Rules: batches, preemption and prefix caching of {whose}, as in all recorded runs of its scheduler"
     if found["router"] == "kv_router":
-        text += ". Routing is that of Dynamo 1.3.1, with no recorded difference from its own replay"
+        text += ". Routing is that of Dynamo 1.3.1, as in all recorded runs of its replay"
     return text
 
 
@@ -52,7 +63,12 @@ def _pool(found: Mapping[str, Any]) -> str:
 
 
 def _traffic(found: Mapping[str, Any]) -> str:
-    text = f"Traffic: {found['requests']:,.0f} requests in {found['seconds']:,.0f} s, as they were recorded"
+    reused = f"{100 * found['reused_ratio']:.3g} % of prompts are found in caches"
+    text = (
+        f"Traffic: {found['requests']:,.0f} requests in {found['seconds']:,.0f} s as they were recorded, on average "
+        f"{found['prompt_tokens']:,.0f} tokens of prompt and {found['answer_tokens']:,.0f} of answer; {reused} with "
+        "this deployment. Days with other traffic are not in it"
+    )
     if found["draws"]:
-        text += f"; intervals are of {found['draws']} draws of its sessions, and of nothing else in this list"
-    return f"{text}. Days with other traffic are not in it"
+        text += f". The 95 % above are of {found['draws']} draws of its sessions, and of nothing else in this list"
+    return text

@@ -104,6 +104,12 @@ class LateLimit(NamedTuple):
     most: int
 
 
+_NOUNS = {
+    "ttft_ms": "first tokens",
+    "itl_ms": "gaps between tokens",
+    "tpot_ms": "mean gaps of requests",
+    "e2e_ms": "whole latencies",
+}
 _STOPPED = {"ttft_ms": "ttft_ms", "itl_ms": "itl_ms", "tpot_ms": "tpot_ms", "e2e_latency_ms": "e2e_ms"}
 
 
@@ -124,8 +130,10 @@ def stopped(limits: Sequence[LateLimit], figures: Figures) -> str:
     """Why a run with these limits was stopped, "" if it went on to the end."""
     for limit in limits:
         if (late := int(figures.get(f"late_{limit.kind}", 0))) > limit.most:
-            over = "it" if limit.limit_ms == limit.bound.limit else f"{limit.limit_ms:g}"
-            return f"{limit.bound}: at least {late:,} are over {over}, and {limit.most:,} may be"
+            far = limit.limit_ms / limit.bound.limit - 1 if limit.bound.limit else 0
+            over = f"it by more than {100 * far:.3g} %" if far else "it"
+            may = f"{limit.most:,} of the whole run may be"
+            return f"{limit.bound}: {late:,} {_NOUNS[limit.kind]} are over {over}, and {may}"
     return ""
 
 

@@ -64,11 +64,18 @@ def _as_sessions(point: Point, path: Path) -> dict[str, Any]:
 
 def basis(runner: Runner, winner: Candidate, point: Point, draws: int) -> dict[str, Any]:
     """What the answer rests on beside durations."""
-    figures = point["figures"]
+    figures, question = point["figures"], runner.question
     worker = search.worker_of(runner, winner)
+    requests = max(figures["num_requests"], 1)
     return {
         "requests": figures["num_requests"],
         "seconds": figures["duration_ms"] / 1000,
+        "prompt_tokens": figures["total_input_tokens"] / requests,
+        "answer_tokens": figures["total_output_tokens"] / requests,
+        "reused_ratio": figures.get("prefix_cache_reused_ratio", 0.0),
+        "shapes": "grid" if question.searches_grid else None,
+        "noticed_s": DETECTION_MS / 1000,
+        "back_s": question.run["extra_engine_args"].get("startup_time", STARTUP_S),
         "draws": draws,
         "scheduler": worker.scheduler,
         "router": point["deployment"]["router"],
@@ -195,8 +202,11 @@ def sensitivity(runner: Runner, candidates: Sequence[Candidate], best: str) -> l
         run = {**question.run, "extra_engine_args": {**shared, "speedup_ratio": faster}}
         other = Runner(replace(question, run=run), runner.store, runner.execution, runner.on_progress)
         held = other.run([by_name[best]])[best]["status"] == OK
-        now = search.find(other, candidates, confirms=False).best
+        again = search.find(other, candidates, confirms=False)
+        now = again.best
         runner.simulated += other.simulated
         gpus = None if now is None else by_name[now].gpus
-        found.append({"durations": times, "best": now, "same": now == best, "holds": held, "gpus": gpus})
+        best_holds = now is not None and again.whole[now]["status"] == OK
+        found.append({"durations": times, "best": now, "same": now == best, "holds": held, "gpus": gpus,
+                      "best_holds": best_holds, "point": None})  # fmt: skip
     return found

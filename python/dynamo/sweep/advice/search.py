@@ -244,7 +244,7 @@ def _in_time(
             found.out[candidate.name] = (point["status"], point["reason"])
         elif reason := bounds.stopped(limits, point["figures"]):
             found.reached[candidate.name] = point["figures"]["finished_requests"] / whole["num_requests"]
-            reached = f"{100 * found.reached[candidate.name]:.3g} % of the requests"
+            reached = f"after {100 * found.reached[candidate.name]:.3g} % of the requests"
             found.out[candidate.name] = ("beginning", f"{reason} ({reached})")
         else:
             left.append(candidate)
@@ -563,7 +563,7 @@ def _after(
             else _less_goodput(point["figures"], whole, best, runner.margin)
         )
         if reason:
-            found.out[candidate.name] = ("beginning", f"{reason} ({part:.3g} of the run)")
+            found.out[candidate.name] = ("beginning", f"{reason} (after {100 * part:.3g} % of the run)")
         else:
             left.append(candidate)
     return left

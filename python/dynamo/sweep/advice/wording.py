@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynamo.replay import durations
 from dynamo.sweep.advice import basis
+from dynamo.sweep.advice.question import FEWEST_GPUS
 from dynamo.sweep.wording import between
 
 Content = Mapping[str, Any]
 Sections = list[tuple[str, list[str]]]
-SHORT = "In short"
+SHORT, LONGER = "In short", "If passes take longer or shorter"
+_ASKED = "What is asked"
 _WIDTH = 118
-_MOST_REASONS = 8
+_MOST_REASONS, _LONGEST = 5, 200
+_BEYOND = "is not sure: other draws of this traffic go beyond it"
+_LONGER = "passes that take 15 % longer"
+_MANY = 0.9
+"""The part of requests within all limits below which the answer begins with it."""
 _HOW = {
     "beaten": "cannot be the answer",
-    "beginning": "miss the SLA by the beginning of their run",
+    "beginning": "miss the service level before the end of their run",
     "bound": "miss it with a single request",
     "prefill": "compute prompts too slowly for the traffic in the long run",
     "kv": "have too little room for the KV of the traffic in the long run",
@@ -36,20 +42,21 @@ def sections(content: Content) -> Sections:
     """All that is said, in the order of what a reader asks first, with figures called as in the question."""
     named = content["named"]
     parts = [(title, [renamed(line, named) for line in lines]) for title, lines in _sections(content) if lines]
-    parts[0][1].extend(f"{name} is called {shown} in tables and charts" for shown, name in named.items())
+    asked = next(lines for title, lines in parts if title == _ASKED)
+    asked.extend(f"{name} is called {shown} in tables and charts" for shown, name in named.items())
     return parts
 
 
 def _sections(content: Content) -> Sections:
-    asked, found = ("What is asked", _asked(content)), ("How it was found", _how(content))
+    asked, found = (_ASKED, _asked(content)), ("How it was found", _how(content))
     if content["winner"] is None:
         return [asked, ("Answer", [_no_answer(content)]), ("How sure", _sure(content)), found]
     headroom = content["headroom"]
     scaled = [case for case in content["cases"] if "policy" in case]
     lost = [case for case in content["cases"] if "policy" not in case]
     return [
-        asked,
         (SHORT, _short(content)),
+        asked,
         ("Start", [content["deployment"], *content["flags"], *_files(content)]),
         ("Cost", [_cost(content)]),
         ("Service level", [*(_target(target) for target in content["targets"]), *_good(content)]),
@@ -57,10 +64,15 @@ def _sections(content: Content) -> Sections:
         ("Headroom", [] if headroom is None else [_headroom(headroom)]),
         ("What breaks it", [_loss(case, content) for case in lost]),
         ("Autoscaling", [_autoscaling(case, content) for case in scaled]),
-        ("If passes take longer or shorter", [_other(each) for each in content["sensitivity"]]),
+        (LONGER, [_other(each, content) for each in content["sensitivity"]]),
         ("Next best", content["next_best"]),
         found,
     ]
+
+
+def short(content: Content) -> list[str]:
+    """What to start, what it costs, how sure it is, and what breaks first."""
+    return [renamed(line, content["named"]) for line in _short(content)]
 
 
 def renamed(line: str, names: Mapping[str, str]) -> str:
@@ -96,29 +108,86 @@ def _asked(content: Content) -> list[str]:
         "goodput": "the most requests within the limits of the service level",
     }
     return [
-        f"{where}, at most {asked['gpus']} GPUs, {' and '.join(asked['engines'])} by the engines' own schedulers "
-        "(a prediction, not the rules of Dynamo's mocker)",
+        f"{where}, at most {asked['gpus']} GPUs, {' or '.join(durations.ENGINES[name] for name in asked['engines'])}, "
+        "simulated by the rules of the engine's own scheduler",
         f"{goals[asked['objective']]}: {', '.join(asked['sla'])}; trace {asked['trace']}",
     ]
 
 
 def _short(content: Content) -> list[str]:
-    """What to start, what it costs, how sure it is, and what breaks first."""
-    price = content["cost_per_hour"]
-    size, engine = content["deployment"].split(", ")[:2]
-    lines = [f"start {size} of {engine}" + ("" if price is None else f", for {price:.2f} an hour")]
-    doubts = [f"{target['bound']} {doubt}" for target in content["targets"] if (doubt := _doubt(target))]
-    found = content["durations"]
-    if durations.errors(found) is None and not durations.expected_line(found):
-        doubts.append("how far durations are off is not known")
-    lines.append("; ".join(["the service level holds on this trace", *doubts]))
-    headroom = content["headroom"]
-    if headroom is not None and "unknown" not in headroom:
-        lines.append(_breaks_at(headroom))
-    broken = [case["name"].partition(",")[0] for case in content["cases"] if not case.get("holds", True)]
-    if broken:
-        lines.append(f"the {' and the '.join(broken)} break{'s' if len(broken) == 1 else ''} it")
+    lines = [_start(content), "; ".join([_kept(content["targets"]), *_doubts(content)])]
+    lines.append(durations.caveat(content["durations"]))
+    if broken := _breaking(content):
+        lines.append(f"it breaks with {', with '.join(broken)}")
+    if kept := _examined(content, True):
+        lines.append(f"it holds with {', with '.join(kept)}")
+    if (other := _sturdier(content)) is not None:
+        slower = ", and is slower for each user" if content["question"]["objective"] == FEWEST_GPUS else ""
+        lines.append(f"with as many GPUs, {_named(other)} holds with {_LONGER}, too{slower}")
     return lines
+
+
+def _start(content: Content) -> str:
+    """What to start, in one sentence."""
+    gpus = f"{content['gpus']} GPU{'s' if content['gpus'] > 1 else ''}"
+    host, price = content["host_gb"], content["cost_per_hour"]
+    text = f"start {content['size']} = {gpus}"
+    if host is not None:
+        text += f", with {host['worker']:g} GB of host memory for the KV of each worker, {host['all']:g} GB in all"
+    if len(content["flags"]) > 1:
+        kind = "KV-aware router" if content["basis"]["router"] == "kv_router" else "frontend"
+        text += f", behind Dynamo's {kind}"
+    return text + ("" if price is None else f", for {price:.2f} an hour")
+
+
+def _kept(targets: Sequence[Mapping[str, Any]]) -> str:
+    values = []
+    for target in targets:
+        name, _, limit = target["bound"].partition(" ")
+        values.append(f"{name} {target['value']:.4g} ({limit})")
+    return f"the service level holds on this trace: {', '.join(values)}"
+
+
+def _doubts(content: Content) -> list[str]:
+    """Which bounds are not sure, and how many requests are beyond some limit where they are many."""
+    found = [f"{target['bound']} {doubt}" for target in content["targets"] if (doubt := _doubt(target))]
+    ratio = content["goodput_ratio"]
+    if ratio is not None and ratio < _MANY:
+        found.append(f"only {100 * ratio:.3g} % of the requests keep each limit by themselves")
+    return found
+
+
+def _breaking(content: Content) -> list[str]:
+    """What breaks the service level: how much more traffic, longer passes, losses."""
+    headroom = content["headroom"]
+    found = []
+    if headroom is not None and headroom.get("breaks_at") is not None:
+        found.append(f"{headroom['breaks_at']:.2f} times this traffic ({headroom['limited_by']})")
+    return [*found, *_examined(content, False)]
+
+
+def _examined(content: Content, holds: bool) -> list[str]:
+    """Longer passes and losses with which the service level holds, or breaks."""
+    longer = [each for each in content["sensitivity"] if each["durations"] > 1 and each["holds"] == holds]
+    lost = [case for case in content["cases"] if "policy" not in case and case.get("holds") == holds]
+    names = [f"the {case['name'].partition(',')[0]}" for case in lost]
+    if content["size"].startswith("1 x "):
+        names = [name.replace("of a worker", "of the only worker") for name in names]
+    return [_LONGER for _ in longer] + names
+
+
+def _sturdier(content: Content) -> Mapping[str, Any] | None:
+    """What has as many GPUs and holds with longer passes, where the answer does not."""
+    tried: Sequence[Mapping[str, Any]] = content["sensitivity"]
+    for each in tried:
+        if each["durations"] > 1 and not each["holds"] and each["best_holds"] and each["gpus"] == content["gpus"]:
+            return each
+    return None
+
+
+def _named(other: Mapping[str, Any]) -> str:
+    point = "" if other["point"] is None else f" (point {other['point']})"
+    return f"{other['best']}{point}"
 
 
 def _no_answer(content: Content) -> str:
@@ -135,7 +204,7 @@ def _files(content: Content) -> list[str]:
     if content["point"] is None:
         return []
     return [
-        "as files that start it, with GPUs, ports and every other flag that was simulated: "
+        "as files, with ports and every flag that was simulated: "
         f"python -m dynamo.sweep export FOLDER {content['point']} -o NEW, where FOLDER has this answer"
     ]
 
@@ -145,25 +214,26 @@ def _cost(content: Content) -> str:
     if content["cost_per_hour"] is None:
         return f"{gpus}; {content['gpu_hours']:.4g} GPU hours for the trace (give the price of a GPU for costs)"
     return (
-        f"{gpus}; {content['cost_per_hour']:.2f} an hour; {content['cost_per_million_tokens']:.4g} per million tokens, "
-        f"{content['cost_per_million_output_tokens']:.4g} per million output tokens"
+        f"{gpus}; {content['cost_per_hour']:.2f} an hour; {content['cost_per_million_tokens']:.4g} per million tokens "
+        f"of prompts and answers, {content['cost_per_million_output_tokens']:.4g} per million of answers alone"
     )
 
 
 def _target(target: Mapping[str, Any]) -> str:
     parts = [f"{target['bound']}: {target['value']:.5g}"]
     if target["low"] is not None:
-        parts.append(f"95 % {between(target['low'], target['high'], 5)}")
+        parts.append(f"with other draws of this traffic {between(target['low'], target['high'], 5)} (95 %)")
     if target["error"] is not None:
         parts.append(f"measured error of such durations {100 * target['error']:.0f} %")
-    return ", ".join([*parts, *filter(None, [_doubt(target)])])
+    doubt = _doubt(target)
+    return ", ".join([*parts, *(["so it is not sure"] if doubt == _BEYOND else filter(None, [doubt]))])
 
 
 def _doubt(target: Mapping[str, Any]) -> str:
     if not target["met"]:
         return "is missed"
     if target["low"] is not None and not target["sure"]:
-        return "is not sure: the interval goes beyond it"
+        return _BEYOND
     return "is not sure: it is kept by less than the measured error" if target["within_error"] else ""
 
 
@@ -174,13 +244,13 @@ def _good(content: Content) -> list[str]:
         return []
     each = " and ".join(f"{_LIMITS[name]} of at most {limit:g} ms" for name, limit in limits.items() if name in _LIMITS)
     return [
-        f"of the requests, {100 * ratio:.4g} % have {each} (goodput_ratio). This counts requests one by one, while "
-        "the bounds above are on percentiles or means of all, and let single ones be late"
+        f"{100 * ratio:.4g} % of the requests have {each} (goodput_ratio). This counts requests one by one; the bounds "
+        "above are on percentiles or means of all, and let single ones be late"
     ]
 
 
 def _sure(content: Content) -> list[str]:
-    lines = [line[0].upper() + line[1:] for line in durations.lines(content["durations"])]
+    lines = [line[0].upper() + line[1:] for line in durations.in_words(content["durations"])]
     if content["basis"] is not None:
         lines += basis.lines(content["basis"])
     return lines + ([content["no_interval"]] if content["no_interval"] else [])
@@ -206,14 +276,17 @@ def _breaks_at(found: Mapping[str, Any]) -> str:
 def _loss(case: Mapping[str, Any], content: Content) -> str:
     if "unknown" in case:
         return f"{case['name']}: not simulated: {case['unknown']}"
-    parts = [f"{case['name']}: {_verdict(case)}"]
+    lost, basis = "", content["basis"]
+    if (noticed := basis["noticed_s"]) is not None:
+        lost = f", noticed after {noticed:g} s and back after {basis['back_s']:g} s"
+    text = f"{case['name']}{lost}: {_verdict(case)}"
     if "failed_requests" in case["figures"]:
         failed, migrated = case["figures"]["failed_requests"], case["figures"]["migrated_requests"]
-        limit = content["basis"]["migration_limit"]
+        limit = basis["migration_limit"]
         count = case["figures"]["num_requests"]
-        parts.append(f"failed requests: {failed:g} of {count:g} (percentiles leave them out)")
-        parts.append(f"migrated ones: {migrated:g} (--migration-limit {limit})" if limit else "none migrates")
-    return ", ".join(parts)
+        text += f". Of {count:g} requests, {failed:g} fail, which percentiles leave out, and "
+        text += f"{migrated:g} go on elsewhere (--migration-limit {limit})" if limit else "none goes on elsewhere"
+    return text
 
 
 def _verdict(case: Mapping[str, Any]) -> str:
@@ -238,23 +311,29 @@ def _autoscaling(case: Mapping[str, Any], content: Content) -> str:
     )
 
 
-def _other(each: Mapping[str, Any]) -> str:
-    change = f"{100 * (each['durations'] - 1):+.0f} %"
-    holds = "the winner holds" if each["holds"] else "the winner does not hold"
+def _other(each: Mapping[str, Any], content: Content) -> str:
+    percent = round(100 * (each["durations"] - 1))
+    change = f"{abs(percent)} % {'longer' if percent > 0 else 'shorter'}"
+    holds = f"the answer {'holds' if each['holds'] else 'breaks'}"
     if each["best"] is None:
         return f"{change}: {holds}; no deployment keeps the service level"
     if each["same"]:
         return f"{change}: {holds}, and stays the best"
-    return f"{change}: {holds}; the best is {each['best']} ({each['gpus']} GPUs)"
+    gpus = "as many" if each["gpus"] == content["gpus"] else f"{each['gpus']}"
+    return f"{change}: {holds}; the best is {_named(each)}, with {gpus} GPUs"
 
 
 def _how(content: Content) -> list[str]:
     counts = content["counts"]
     lines = [
-        f"{counts['candidates']:,} deployments, {counts['whole']:,} run to the end, {counts['ruled_out']:,} ruled out "
-        f"before; {counts['runs']:,} runs simulated with beginnings, draws and checks:"
+        f"of {counts['candidates']:,} deployments {counts['whole']:,} were run to the end, {counts['ruled_out']:,} "
+        f"ruled out before; {counts['runs']:,} runs in all, with beginnings, draws and checks"
     ]
     for group in content["ruled_out"][:_MOST_REASONS]:
         how = _HOW.get(group["how"], group["how"])
-        lines.append(f"{group['candidates']:,} {how}, such as {group['example']}: {group['reason']}")
+        reason = group["reason"].removeprefix("extra_engine_args: ")
+        reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST].rpartition(' ')[0]} ..."
+        lines.append(f"{group['candidates']:,} {how}, such as {group['example']}: {reason}")
+    if rest := sum(group["candidates"] for group in content["ruled_out"][_MOST_REASONS:]):
+        lines.append(f"{rest:,} for other reasons, all of them in report.json")
     return lines

@@ -17,6 +17,7 @@ CONNECTOR = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
 _RUNTIMES = {VLLM: "vllm-runtime", SGLANG: "sglang-runtime"}
 _STOCK = {VLLM: "vllm/vllm-openai:{}", SGLANG: "lmsysorg/sglang:{}"}
 EVENTS_PORT = 20080
+SECRET = "hf-token-secret"
 
 
 def yaml_text(header: str, *documents: Json) -> str:
@@ -86,6 +87,24 @@ def _events(plan: Plan, port: int) -> str:
 def variables(pool: Pool) -> list[Json]:
     """The environment of an engine, as Kubernetes writes it."""
     return [{"name": name, "value": value} for name, value in pool.command.environment.items()]
+
+
+def resources(pool: Pool) -> Json:
+    """What a worker needs of its node, as Kubernetes writes it."""
+    return {"limits": {"nvidia.com/gpu": str(pool.gpus)}, "requests": {"memory": f"{pool.memory_gib}Gi"}}
+
+
+def token() -> list[Json]:
+    """The secret with the token for weights, which need not be there."""
+    return [{"secretRef": {"name": SECRET, "optional": True}}]
+
+
+def token_variable() -> Json:
+    """The same as a single variable, for resources whose reference to a whole secret cannot be optional."""
+    return {
+        "name": "HF_TOKEN",
+        "valueFrom": {"secretKeyRef": {"name": SECRET, "key": "HF_TOKEN", "optional": True}},
+    }
 
 
 def quoted(words: Sequence[str]) -> str:

@@ -164,30 +164,32 @@ def role(said: str, engine: str) -> list[str]:
 
 
 def host(name: str, given: Mapping[str, Any], engine: str) -> list[str]:
-    """The words of host memory below the pool: as many GB as are said, or as the blocks have."""
-    size = given.get("host_cache_gb")
+    """The words of host memory below the pool."""
+    size, flag = host_gb(name, given), ENGINE["host_cache_gb"].flag(engine)
     if size is None:
-        keys = ("host_cache.num_blocks", "num_host_blocks", "num_g2_blocks")
-        blocks = next((given[key] for key in keys if given.get(key)), None)
-        if blocks is None:
-            return []
-        if not given.get("kv_bytes_per_token"):
-            raise ValueError(f"{name}.host_cache_gb: got nothing, want it instead of blocks, or kv_bytes_per_token: "
-                             "engines take the size of host memory in GB")  # fmt: skip
-        size = blocks * int(given["block_size"]) * int(given["kv_bytes_per_token"]) / _GB
-    if engine == VLLM:
-        return ["--kv-offloading-backend", "native", *Numbers.gib.write(size * _GB / _GIB)]
-    policy = given.get("host_cache.write_policy") or "write_through"
-    flag = ENGINE["host_cache.write_policy"].sglang
+        return []
     assert flag is not None
-    return ["--enable-hierarchical-cache", *Numbers.gb.write(max(1, round(size / gpus(given)))), *flag.write(policy)]
+    if engine == VLLM:
+        return ["--kv-offloading-backend", "native", *flag.write(size * _GB / _GIB)]
+    policy = given.get("host_cache.write_policy") or "write_through"
+    policies = ENGINE["host_cache.write_policy"].sglang
+    assert policies is not None
+    of_rank = max(1, round(size / gpus(given)))  # in whole GB
+    return ["--enable-hierarchical-cache", *flag.write(of_rank), *policies.write(policy)]
 
 
-class Numbers:
-    """Sizes of host memory."""
-
-    gib = flags.Number("--kv-offloading-size", float)
-    gb = flags.Number("--hicache-size")  # of a rank; SGLang takes whole numbers
+def host_gb(name: str, given: Mapping[str, Any]) -> float | None:
+    """Host memory of a worker below its pool, as many GB as are said, or as the blocks have; None without any."""
+    if (size := given.get("host_cache_gb")) is not None:
+        return float(size)
+    keys = ("host_cache.num_blocks", "num_host_blocks", "num_g2_blocks")
+    blocks = next((given[key] for key in keys if given.get(key)), None)
+    if blocks is None:
+        return None
+    if not given.get("kv_bytes_per_token"):
+        raise ValueError(f"{name}.host_cache_gb: got nothing, want it instead of blocks, or kv_bytes_per_token: "
+                         "engines take the size of host memory in GB")  # fmt: skip
+    return int(blocks) * int(given["block_size"]) * int(given["kv_bytes_per_token"]) / _GB
 
 
 def _once(name: str, words: Sequence[str]) -> None:

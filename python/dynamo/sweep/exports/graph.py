@@ -8,7 +8,6 @@ from dynamo.sweep.exports.plan import Plan, Pool
 from dynamo.sweep.exports.table import MODES
 
 RELEASES = {"1.3": "1.3.1", "1.6": "1.6.1"}
-_SECRET = "hf-token-secret"
 _SHARED_MEMORY = "16Gi"
 
 
@@ -32,7 +31,7 @@ def text(plan: Plan, release: str, prometheus: str) -> str:
         found.append(scaler.document(f"{plan.name}-{role}", target, prometheus, f"{plan.name}.*-{role}-.*"))
     header = (
         f"Point {plan.point} of a sweep, for the operator of Dynamo {release}: kubectl apply -f dynamo-{release}.yaml\n"
-        f"The secret {_SECRET} holds HF_TOKEN, for models that need one."
+        f"The secret {documents.SECRET} holds HF_TOKEN, for models that need one."
     )
     named = {r: (f"{plan.name}-{r}", f"{plan.name}.*-{r}-.*", scaler) for r, scaler in plan.scalers.items()}
     if rules := scaling.rules(named):
@@ -57,8 +56,8 @@ def _old(plan: Plan, image: str, frontend: list[str]) -> Json:
             service["subComponentType"] = pool.role
         service |= {
             "replicas": pool.workers,
-            "envFromSecret": _SECRET,
-            "resources": {"limits": {"gpu": str(pool.gpus)}},
+            "envs": [documents.token_variable()],
+            "resources": {"limits": {"gpu": str(pool.gpus)}, "requests": {"memory": f"{pool.memory_gib}Gi"}},
             "sharedMemory": {"size": _SHARED_MEMORY},
             "extraPodSpec": {**_node(plan), "mainContainer": _container(plan, pool, image)},
         }
@@ -81,8 +80,7 @@ def _new(plan: Plan, image: str, frontend: list[str]) -> Json:
     ]
     for pool in plan.pools:
         container = {"name": "main", **_container(plan, pool, image)}
-        container["envFrom"] = [{"secretRef": {"name": _SECRET, "optional": True}}]
-        container["resources"] = {"limits": {"nvidia.com/gpu": str(pool.gpus)}}
+        container |= {"envFrom": documents.token(), "resources": documents.resources(pool)}
         component: Json = {
             "name": pool.role,
             "type": pool.role,

@@ -10,7 +10,6 @@ from dynamo.sweep.exports.plan import Plan, Pool
 from dynamo.sweep.exports.table import MODES
 
 _NGINX = "nginx:1.29"
-_SECRET = "hf-token-secret"
 _PROBE_S = 10
 _PATIENCE_S = 1800
 """The least time that a start of an engine, which loads a model and captures graphs, may take."""
@@ -42,7 +41,7 @@ def kubernetes(plan: Plan, prometheus: str) -> str:
     entry = plan.name if plan.router else workers
     header = (
         f"Point {plan.point} of a sweep on plain Kubernetes: kubectl apply -f kubernetes.yaml\n"
-        f"Requests go to http://{entry}:{PORT}. The secret {_SECRET} holds HF_TOKEN, for models that need one."
+        f"Requests go to http://{entry}:{PORT}. The secret {documents.SECRET} holds HF_TOKEN, for models that need one."
     )
     if rules := scaling.rules({role: (workers, f"{workers}-.*", scaler) for role, scaler in plan.scalers.items()}):
         header += f"\nRules for the adapter of Prometheus, which has to read port {PORT} of the workers:\n{rules}"
@@ -68,11 +67,8 @@ def compose(plan: Plan) -> str:
             "environment": {"HF_TOKEN": "${HF_TOKEN:-}", "HF_HOME": "/models", **pool.command.environment},
             "volumes": ["${HF_HOME:-~/.cache/huggingface}:/models"],
             "ipc": "host",
-            "deploy": {
-                "resources": {
-                    "reservations": {"devices": [{"driver": "nvidia", "device_ids": devices, "capabilities": ["gpu"]}]}
-                }
-            },
+            "restart": "unless-stopped",
+            "deploy": {"resources": {"reservations": _reservations(pool, devices)}},
             "healthcheck": {
                 "test": [
                     "CMD",
@@ -91,6 +87,7 @@ def compose(plan: Plan) -> str:
     else:
         services["router"] = {
             "image": _NGINX,
+            "restart": "unless-stopped",
             "ports": published,
             "configs": [{"source": "nginx", "target": "/etc/nginx/conf.d/default.conf"}],
             "depends_on": {name: {"condition": "service_healthy"} for name in names},
@@ -106,6 +103,12 @@ def nginx(plan: Plan) -> str:
         return ""
     servers = "".join(f"    server {name}:{PORT};\n" for name in _names(plan.pools[0]))
     return _nginx(_directive(plan), servers)
+
+
+def _reservations(pool: Pool, devices: list[str]) -> Json:
+    """The GPUs and the host memory of a worker."""
+    gpus = {"driver": "nvidia", "device_ids": devices, "capabilities": ["gpu"]}
+    return {"memory": f"{pool.memory_gib}g", "devices": [gpus]}
 
 
 def _names(pool: Pool) -> list[str]:
@@ -197,7 +200,7 @@ def _pod(plan: Plan, pool: Pool) -> Json:
         "image": documents.stock_image(plan),
         "command": words[: _program(words)],
         "args": words[_program(words) :],
-        "envFrom": [{"secretRef": {"name": _SECRET, "optional": True}}],
+        "envFrom": documents.token(),
     }
     if environment := documents.variables(pool):
         container["env"] = environment
@@ -205,7 +208,7 @@ def _pod(plan: Plan, pool: Pool) -> Json:
         "ports": [{"name": "http", "containerPort": PORT}],
         "startupProbe": {**probe, "failureThreshold": math.ceil(_patience(pool) / _PROBE_S)},
         "readinessProbe": probe,
-        "resources": {"limits": {"nvidia.com/gpu": str(pool.gpus)}},
+        "resources": documents.resources(pool),
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
     pod: Json = {"nodeSelector": {"nvidia.com/gpu.product": plan.gpu}} if plan.gpu else {}

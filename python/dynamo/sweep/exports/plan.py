@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ _GPU_PRODUCTS = {
     "l40s": "NVIDIA-L40S",
 }
 """What NVIDIA's feature discovery calls AIC's systems."""
+ENGINE_GIB = 16
+"""Host memory that manifests ask for beside that for KV, for each GPU: processes, buffers and shared memory of the
+engine. No engine says how much it needs, so this is a guess, and a request without a limit."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 # Figures that a prediction names, where the point has them.
 _FIGURES = re.compile(
@@ -54,6 +58,16 @@ class Pool:
     def gpus(self) -> int:
         """Of one worker."""
         return engine.gpus(self.arguments)
+
+    @property
+    def host_gb(self) -> float:
+        """Host memory of one worker for KV blocks below its pool."""
+        return engine.host_gb(_POOLS[self.role][0], self.arguments) or 0.0
+
+    @property
+    def memory_gib(self) -> int:
+        """Host memory that manifests ask for, for one worker."""
+        return math.ceil(self.host_gb * 1e9 / 2**30) + ENGINE_GIB * self.gpus
 
     @property
     def ranks(self) -> int:

@@ -10,13 +10,17 @@ from dynamo._shell.fields import fields_of
 from dynamo.replay import deployment
 from dynamo.sweep import wording
 from dynamo.sweep.advice import wording as advice
-from dynamo.sweep.exports.plan import Plan
+from dynamo.sweep.exports import scripts
+from dynamo.sweep.exports.documents import EVENTS_PORT, PORT
+from dynamo.sweep.exports.engine import VLLM
+from dynamo.sweep.exports.plan import ENGINE_GIB, Plan
 from dynamo.sweep.exports.table import ASSUMED, ENGINE
 from dynamo.sweep.sla import bound_of
 
 _FILES = {
     "engine.sh": "one worker by the engine's own server, without a router: `sh engine.sh`",
-    "start.sh": "the whole deployment on this host, until one of its processes ends: `sh start.sh`",
+    "start.sh": "the whole deployment on this host, until one of its processes ends, which ends all: `sh start.sh`. No "
+    "worker comes back after its loss, as it did where that was simulated: use manifests or a service manager for that",
     "dynamo-1.3.yaml": "for clusters with the operator of Dynamo 1.3: `kubectl apply -f dynamo-1.3.yaml`",
     "dynamo-1.6.yaml": "for clusters with the operator of Dynamo 1.6: `kubectl apply -f dynamo-1.6.yaml`",
     "kubernetes.yaml": "for clusters without it: `kubectl apply -f kubernetes.yaml`",
@@ -35,7 +39,7 @@ _MORE = {
     "gpu_cost": " of the run",
     "cost_per_million_tokens": "",
 }
-_SAID = ("Cost", "How sure", "Headroom", "What breaks it", "Autoscaling")
+_SAID = ("Cost", "How sure", "Headroom", "What breaks it", "Autoscaling", advice.LONGER)
 """What a recommendation says of its answer, beside what is in other parts of this page."""
 _NOT_EXAMINED = (
     "Headroom, the loss of a worker and other traffic were not examined: `python -m dynamo.sweep recommend` does that "
@@ -48,16 +52,49 @@ def text(plan: Plan, files: Sequence[str], left_out: Mapping[str, str]) -> str:
     parts = [
         f"# {plan.model}: point {plan.point} of a sweep",
         f"{deployment.words(deployment.of(plan.arguments))}.",
+        *([] if plan.recommendation is None else [_list(advice.short(plan.recommendation))]),
         *(f"**Note:** {warning}" for warning in plan.warnings),
         "## Files",
         _table(("file", "what"), [(f"`{name}`", _FILES[name]) for name in files if name in _FILES]),
     ]
     if left_out:
         parts += ["Left out:", _list(f"`{name}`: {reason}" for name, reason in left_out.items())]
-    parts += ["## To install", _list(_needs(plan, files))]
+    parts += ["## Hosts", _list(_hosts(plan, files)), "## To install", _list(_needs(plan, files))]
     parts += ["## Predicted", _predicted(plan), *_sla(plan), *_examined(plan.recommendation)]
     parts += ["## Simulated, and in no file", _assumed(plan)]
     return "\n\n".join(parts) + "\n"
+
+
+def _hosts(plan: Plan, files: Sequence[str]) -> list[str]:
+    """GPUs, memory and ports that hosts need."""
+    lines = []
+    for pool in plan.pools:
+        name = "worker" if pool.role == "worker" else f"{pool.role} worker"
+        each = f"each of {pool.workers} {name}s" if pool.workers > 1 else f"the {name}"
+        gpus = f"{pool.gpus} GPU{'s' if pool.gpus > 1 else ''}{f' ({plan.gpu})' if plan.gpu else ''}"
+        kv = f", {pool.host_gb:g} GB of it for KV blocks" if pool.host_gb else ""
+        lines.append(f"{each}: {gpus} of one node and {pool.memory_gib} GiB of its memory{kv}")
+    if whole := [f"`{file}`" for file in ("start.sh", "compose.yaml") if file in files]:
+        total = sum(pool.workers * pool.gpus for pool in plan.pools)
+        memory = sum(pool.workers * pool.memory_gib for pool in plan.pools)
+        lines.append(f"one host for all ({', '.join(whole)}): {total} GPU{'s' if total > 1 else ''}, {memory} GiB")
+    lines.append(
+        f"of the memory, {ENGINE_GIB} GiB for each GPU are a guess at what an engine needs beside KV blocks; manifests "
+        "ask for it and set no limit"
+    )
+    return [*lines, f"ports: {', '.join(_ports(plan, files))}"]
+
+
+def _ports(plan: Plan, files: Sequence[str]) -> list[str]:
+    """Ports that have to be free; pods have addresses of their own."""
+    workers = sum(pool.workers for pool in plan.pools)
+    found = [f"{PORT} for requests"]
+    if "start.sh" in files and plan.router == "kv_router":
+        found.append(f"{EVENTS_PORT} to {EVENTS_PORT + workers - 1} for events of KV caches (`start.sh`)")
+    if "start.sh" in files and not plan.one_pool and plan.engine == VLLM:
+        first, last = (scripts.side_channel(at) for at in (0, workers - 1))
+        found.append(f"{first} to {last} and those after them for KV between workers (`start.sh`)")
+    return found
 
 
 def _needs(plan: Plan, files: Sequence[str]) -> list[str]:
@@ -106,7 +143,7 @@ def _sla(plan: Plan) -> list[str]:
         f"{advice.renamed(str(bound_of(v)), named)}: {v['value']:.4g}, "
         f"{('kept' if v['sure'] else 'kept, but not sure') if v['met'] else 'missed'}"
         for v in plan.sla
-        if v["value"] is not None
+        if v["value"] is not None and not (v["figure"] == "rejected_requests" and v["met"])  # goes without saying
     ]
     if plan.recommendation is not None:  # which says how sure it is
         return [_list(lines)]

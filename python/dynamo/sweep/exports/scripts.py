@@ -9,6 +9,8 @@ from dynamo.sweep.exports.table import MODES
 
 _HEAD = """#!/bin/sh
 # Point {point} of a sweep on this host: {gpus} GPUs, requests to http://localhost:{port}. Ctrl-C ends all of it.
+# No process is started again: the end of one ends all. Where the loss of a worker was simulated, it came back, as
+# Kubernetes or a service manager brings it back.
 set -eu
 processes=
 started() {{ processes="$processes $!:$1"; }}
@@ -66,11 +68,16 @@ def _behind_dynamo(plan: Plan) -> str:
             # Ports at which workers wait for each other's KV and processes of one worker meet are a host's, too.
             own = {"CUDA_VISIBLE_DEVICES": devices, **pool.command.environment}
             if pool.role != "worker" and plan.engine == "vllm":
-                own["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(5600 + 100 * number)
+                own["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(side_channel(number))
             environment = " ".join(f"{name}={value}" for name, value in own.items())
             text += f"\n{environment} \\\n{documents.quoted(words)} &\nstarted {pool.role}-{at}\n"
             number, first = number + 1, first + pool.gpus
     return text
+
+
+def side_channel(worker: int) -> int:
+    """The first port at which others ask a worker for its KV: one for each rank, far from those of the next worker."""
+    return 5600 + 100 * worker
 
 
 def engines(plan: Plan) -> str:

@@ -176,7 +176,7 @@ ENGINE: Mapping[str, Row] = {
     "num_host_blocks": _files("see `host_cache_gb`; `kv_bytes_per_token` makes GB of blocks"),
     "host_cache_gb": _flag(
         Number("--kv-offloading-size", float),
-        Number("--hicache-size", float),
+        Number("--hicache-size"),
         "vLLM's in GiB of the worker with `--kv-offloading-backend native`, SGLang's in whole GB of a rank with "
         "`--enable-hierarchical-cache`",
     ),

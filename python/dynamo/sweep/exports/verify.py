@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import re
 import shlex
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dynamo.replay import planned
+from dynamo.replay import latencies, planned
 from dynamo.sweep import points, simulate
 from dynamo.sweep.exports.plan import Plan
 from dynamo.sweep.exports.table import RUN
+from dynamo.sweep.sla import bound_of
 
 PREDICTIONS = "verify.json"
 _SCHEMA = 1
@@ -35,6 +38,9 @@ _MOST_CLIENTS = 512
 _IN_FLIGHT = "as many clients as the point has requests in flight"
 _SHARED = 0.05
 """Prompts share a prefix if more than this part of them was found in caches."""
+_RANKS = {"mean": "mean", "median": "p50", "p90": "p90", "p99": "p99"}
+"""Statistics of reports, and what the benchmark calls them."""
+_MEASURED = re.compile(rf"({'|'.join(_RANKS)})_(ttft|tpot|itl)_ms")
 _TOLERANCES = {"ttft": (0.3, 0.15), "tpot": (0.2, 0.1)}
 """How far off a figure may be where no error is known, and at least where one is."""
 _CLIENT_MS = 100.0
@@ -81,11 +87,23 @@ def files(plan: Plan) -> dict[str, str]:
         "model": plan.model,
         "workers": sum(pool.workers for pool in plan.pools),
         "tolerance": {**_tolerance(plan.measured_error), "ttft_ms": _CLIENT_MS},
+        "limits": _limits(plan.sla),
         "runs": runs,
     }
     found = {"verify.sh": _script(plan, traffic), PREDICTIONS: json.dumps(predictions, indent=1) + "\n"}
     if plan.one_pool and plan.pools[0].workers == 1:
         found["deployment.json"] = json.dumps(_deployment(plan), indent=1) + "\n"
+    return found
+
+
+def _limits(sla: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The bounds of the service level that a benchmark measures, too."""
+    found = []
+    for verdict in sla:
+        bound = bound_of(verdict)
+        match = _MEASURED.fullmatch(latencies.recorded(bound.figure))
+        if match is not None and bound.at_most:
+            found.append({"metric": match[2], "rank": _RANKS[match[1]], "at_most": bound.limit})
     return found
 
 
@@ -151,7 +169,7 @@ def _predicted(plan: Plan, traffic: Traffic, load: Load) -> dict[str, Any]:
         "shows": load.shows,
         "flags": shlex.join(_flags(load)),
         "completed": min(report["completed_requests"] for report in reports),
-        **{metric: _over_draws(reports, metric, statistics.mean) for metric in ("ttft", "tpot")},
+        **{metric: _over_draws(reports, metric, statistics.mean) for metric in ("ttft", "tpot", "itl")},
         **(
             {} if load.clients else {"spread": {m: _over_draws(reports, m, statistics.stdev) for m in ("ttft", "tpot")}}
         ),
@@ -169,8 +187,7 @@ def _arrivals(load: Load) -> dict[str, Any]:
 def _over_draws(
     reports: Sequence[Mapping[str, Any]], metric: str, of: Callable[[Sequence[float]], float]
 ) -> dict[str, float]:
-    ranks = {"mean": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
-    return {rank: of([report[f"{name}_{metric}_ms"] for report in reports]) for rank, name in ranks.items()}
+    return {rank: of([report[f"{name}_{metric}_ms"] for report in reports]) for name, rank in _RANKS.items()}
 
 
 def _flags(load: Load) -> list[str]:
@@ -210,11 +227,12 @@ def _deployment(plan: Plan) -> dict[str, Any]:
 
 
 _SCRIPT = """#!/bin/sh
-# Is the prediction right? Six benchmark runs say it. Exit codes: 0 it held, 3 it did not.
+# Is the prediction right? Six benchmark runs say it. Exit codes: 0 it held, 3 it did not, others: not measured.
 #
 #   URL=http://localhost:8000 sh verify.sh
 #
 # URL is where the deployment answers, and RESULTS the folder of the results: runs that are there are not run again.
+# A folder with results of another deployment or other traffic is refused.
 # Needs vllm (its benchmark client, no GPU) and dynosim.
 #
 # Prompts and answers have the mean lengths of the simulated traffic.
@@ -224,6 +242,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 URL=${{URL:-http://localhost:8000}}
 RESULTS=${{RESULTS:-$here/results}}
 mkdir -p "$RESULTS"
+of="{of}"
+if [ -n "$(ls -A "$RESULTS")" ] && [ "$(cat "$RESULTS/of" 2>/dev/null)" != "$of" ]; then
+    echo "verify.sh: $RESULTS has results of something else, want a new folder: RESULTS=NEW sh verify.sh" >&2
+    exit 2
+fi
+echo "$of" >"$RESULTS/of"
 
 bench() {{
     name=$1
@@ -249,6 +273,14 @@ def _prefix(traffic: Traffic) -> str:
     return f"{found}: no prefix, which runs have from {100 * _SHARED:g} % on."
 
 
+def _of(plan: Plan, traffic: Traffic) -> str:
+    """What results are of: the point, and a digest of its deployment and of the runs."""
+    pools = [[pool.role, pool.workers, dict(pool.arguments)] for pool in plan.pools]
+    runs = [_flags(load) for load in _loads(plan)]
+    said = json.dumps([plan.model, pools, plan.router, plan.router_words, traffic.flags, runs], sort_keys=True)
+    return f"point {plan.point} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
+
 def _script(plan: Plan, traffic: Traffic) -> str:
     alone = plan.one_pool and plan.pools[0].workers == 1
     return _SCRIPT.format(
@@ -260,6 +292,7 @@ def _script(plan: Plan, traffic: Traffic) -> str:
             f"bench {load.name} --seed {at} {shlex.join(_flags(load))}  # {load.shows}"
             for at, load in enumerate(_loads(plan), 1)
         ),
+        of=_of(plan, traffic),
         deployment='cp "$here/deployment.json" "$RESULTS/"\n' if alone else "",
         predictions=PREDICTIONS,
     )

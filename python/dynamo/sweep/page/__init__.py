@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynamo import _page
+from dynamo.replay import durations
 from dynamo.sweep import keys, points, reasons, wording
 from dynamo.sweep.advice import wording as advice
 from dynamo.sweep.page import data
@@ -88,7 +89,8 @@ def _advice(content: Mapping[str, Any]) -> str:
 
 def _best(content: Mapping[str, Any]) -> str:
     """The best point of each objective, as a card."""
-    cards = [_card(objective, point) for objective, point in wording.answers(content)]
+    advised = content.get("recommendation") is not None
+    cards = [_card(objective, point, advised) for objective, point in wording.answers(content)]
     if not cards:
         found = content["nearest"]
         button = _button(found["point"]) if found else ""
@@ -96,7 +98,8 @@ def _best(content: Mapping[str, Any]) -> str:
     return f'<div class="cards">{"".join(cards)}</div>'
 
 
-def _card(objective: Mapping[str, Any], point: Mapping[str, Any]) -> str:
+def _card(objective: Mapping[str, Any], point: Mapping[str, Any], advised: bool) -> str:
+    """A point, with how far its durations may be off if nothing else on the page does: an answer has no headline."""
     name = objective["figure"]
     interval = point["intervals"].get(name)
     spread = (
@@ -104,8 +107,9 @@ def _card(objective: Mapping[str, Any], point: Mapping[str, Any]) -> str:
         if interval and interval[0] < interval[1]
         else ""
     )
-    near = [verdict for verdict in point["sla"] if "within_error" in verdict]
-    doubts = "".join(f"<p class=hint>{html.escape(wording.within_error(verdict))}</p>" for verdict in near)
+    doubts = [wording.within_error(verdict) for verdict in point["sla"] if "within_error" in verdict]
+    doubts += [durations.caveat(point["durations"])] if advised else []
+    hints = "".join(f"<p class=hint>{html.escape(doubt)}</p>" for doubt in doubts)
     facts = "".join(
         f"<li><span>{_page.breakable(name)}</span> <b>{html.escape(text)}</b></li>"
         for name, text in wording.deployed(point).items()
@@ -113,7 +117,7 @@ def _card(objective: Mapping[str, Any], point: Mapping[str, Any]) -> str:
     return (
         f"<article><h3>{'Most' if objective['maximize'] else 'Least'} {html.escape(data.title(name))}</h3>"
         f'<p class="big">{point["figures"][name]:,.5g}{spread}</p><ul>{facts}</ul>'
-        f"{doubts}{_button(point['id'])}</article>"
+        f"{hints}{_button(point['id'])}</article>"
     )
 
 

@@ -172,12 +172,14 @@ function walk(event) {
   if (next) select(next.point.id);
 }
 
+const POOLS = { agg: "agg: one pool", disagg: "disagg: prefill and decode pools" };
+
 function drawLegend() {
   const entry = (text, ...marks) => html("span", {}, svg("svg", { viewBox: "-9 -7 18 14", "aria-hidden": "true" }, ...marks), text);
-  const entries = data.topologies.map((name, at) => entry(name, svg("path", { class: `mark t${at % 3}`, d: shape(at % 3, 4.5) })));
+  const entries = data.topologies.map((name, at) => entry(POOLS[name] || name, svg("path", { class: `mark t${at % 3}`, d: shape(at % 3, 4.5) })));
   entries.push(entry("not beaten by any other", svg("path", { class: "mark front t0", d: shape(0, 5) })));
   if (Object.values(data.hulls).some(ids => ids.length > 1)) {
-    entries.push(entry("hull of a topology", svg("path", { class: "hull t0", d: "M-9 0H9" })));
+    entries.push(entry("best of a topology", svg("path", { class: "hull t0", d: "M-9 0H9" })));
   }
   if (data.points.some(point => point.intervals)) entries.push(entry("95 % interval", svg("path", { class: "bar t0", d: "M-8 0H8M0 -6V6" })));
   if (data.timings.some(timing => timing.errors)) {

@@ -56,6 +56,7 @@ def _run(found: Mapping[str, Any], file: SourceFile, where: str, source: str, en
         osl=_mean_length(found, "total_output_tokens", completed, where),
         ttft=figures(requests.ttft_ms) if requests else _figures(found, "ttft", where),
         tpot=figures(requests.tpot_ms) if requests else _figures(found, "tpot", where),
+        itl=_known(found, "itl", where),
         requests=requests,
         configuration=configuration(fields),
         **fields,
@@ -101,14 +102,19 @@ def _at_once(requests: Requests) -> Requests:
 
 
 def _figures(found: Mapping[str, Any], metric: str, where: str) -> Figures:
+    known = _known(found, metric, where)
+    if known == Figures():
+        raise BadSource(f"{where}: mean_{metric}_ms: missing")
+    return known
+
+
+def _known(found: Mapping[str, Any], metric: str, where: str) -> Figures:
+    """The figures that a result has of a metric."""
     names = {"mean": f"mean_{metric}_ms", "p50": f"median_{metric}_ms"}
     names |= {rank: f"{rank}_{metric}_ms" for rank in ("p90", "p99")}
-    known = {
-        rank: number(found[name], f"{where}: {name}") for rank, name in names.items() if found.get(name) is not None
-    }
-    if not known:
-        raise BadSource(f"{where}: {names['mean']}: missing")
-    return Figures(**known)
+    return Figures(
+        **{rank: number(found[name], f"{where}: {name}") for rank, name in names.items() if found.get(name) is not None}
+    )
 
 
 def _concurrency(found: Mapping[str, Any], where: str) -> int | None:
