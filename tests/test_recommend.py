@@ -660,6 +660,10 @@ def test_the_first_lines_of_an_answer() -> None:
     )
     assert kept == "it holds with the loss of a worker"
     assert other.startswith("with as many GPUs, 4 x vllm (point 7) holds with passes that take 15 % longer, too")
+    missed = {**found["targets"][0], "met": False, "value": 12.0}
+    assert wording._short({**found, "targets": [missed]})[1].startswith(
+        "the service level is missed on this trace: p90_ttft_ms 12 (<= 9); p90_ttft_ms <= 9 is missed; only"
+    )
     alone = wording._short({**found, "size": "1 x vLLM TP 8"})
     assert "it holds with the loss of the only worker" in alone
     for change in ({"gpus": 3}, {"best_holds": False}, {"holds": True}):

@@ -141,11 +141,13 @@ def _start(content: Content) -> str:
 
 
 def _kept(targets: Sequence[Mapping[str, Any]]) -> str:
+    """Whether the bounds are kept, which those of the most goodput need not be, with their figures."""
     values = []
     for target in targets:
         name, _, limit = target["bound"].partition(" ")
-        values.append(f"{name} {target['value']:.4g} ({limit})")
-    return f"the service level holds on this trace: {', '.join(values)}"
+        values.append(f"{name} {'none' if target['value'] is None else format(target['value'], '.4g')} ({limit})")
+    holds = "holds" if all(target["met"] for target in targets) else "is missed"
+    return f"the service level {holds} on this trace: {', '.join(values)}"
 
 
 def _doubts(content: Content) -> list[str]:
