@@ -31,24 +31,7 @@ def run(
 
     ``rules`` are those that the caller gave as objects; others are found by the texts of ``config``.
     """
-    found = dict(rules or {})
-    if ":" in config.get("router_mode", ""):
-        from dynamo._shell import routers
-
-        routers.refuse_as_mode(config["router_mode"])
-    if "router" not in found and config.get("router"):
-        from dynamo._shell import routers  # not before it is needed
-
-        found["router"] = routers.hook_for(config)
-    if "timing" not in found and config.get("timing_model"):
-        from dynamo._shell import timings
-
-        found["timing"] = timings.hook_for(config)
-    if "scheduler" not in found and config.get("scheduler_policy"):
-        from dynamo._shell import schedulers
-
-        found["scheduler"] = schedulers.hook_for(config)
-    asked = {name: rule for name, rule in found.items() if rule is not None}
+    asked = _hooks(config, rules or {})
     try:
         result = _planned(config, on_progress, trace, hook, asked, sampler)
     except (RuntimeError, ValueError) as error:
@@ -59,6 +42,28 @@ def run(
         raise
     result.warnings = (*(text for rule in asked.values() for text in rule.warnings), *result.warnings)
     return result
+
+
+def _hooks(config: Mapping[str, Any], given: Rules) -> dict[str, plugins.Answers]:
+    """Returns the rules of a run: the given ones, and those that texts of ``config`` name."""
+    found = dict(given)
+    if ":" in config.get("router_mode", ""):
+        from dynamo._shell import routers  # not before it is needed, as the others
+
+        routers.refuse_as_mode(config["router_mode"])
+    if "router" not in found and config.get("router"):
+        from dynamo._shell import routers
+
+        found["router"] = routers.hook_for(config)
+    if "timing" not in found and config.get("timing_model"):
+        from dynamo._shell import timings
+
+        found["timing"] = timings.hook_for(config)
+    if "scheduler" not in found and config.get("scheduler_policy"):
+        from dynamo._shell import schedulers
+
+        found["scheduler"] = schedulers.hook_for(config)
+    return {name: rule for name, rule in found.items() if rule is not None}
 
 
 def _planned(

@@ -68,14 +68,7 @@ def add(
     found["simulated"] = []
     said: dict[str, None] = {}
     for point in expected:
-        if point["blocks"]:
-            args = {**engine, "num_host_blocks": point["blocks"]}
-        else:
-            args = {
-                name: value
-                for name, value in engine.items()
-                if name not in ("host_cache", "kv_bytes_per_token", *_SPEEDS)
-            }
+        args = _with_blocks(engine, point["blocks"])
         with warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("always")
             report = run_trace_replay(
@@ -94,3 +87,11 @@ def add(
         )
     for message in said:
         console.say(f"warning: {message}")
+
+
+def _with_blocks(engine: Mapping[str, Any], blocks: int) -> dict[str, Any]:
+    """Returns engine arguments with a number of blocks in host memory; for none, without anything about it."""
+    if blocks:
+        return {**engine, "num_host_blocks": blocks}
+    about = ("host_cache", "kv_bytes_per_token", *_SPEEDS)
+    return {name: value for name, value in engine.items() if name not in about}
