@@ -109,7 +109,7 @@ func (h *handoffs) carryOut(a action) error {
 }
 
 // settled reports whether an action need not be carried out: it belongs to a request that is over, or is answered for a
-// worker that is lost, or had drained before it heard of the request.
+// worker that is lost, or had drained before it got the request.
 func (h *handoffs) settled(a action) bool {
 	switch a.do {
 	case handoff.Submit, handoff.Reserve, handoff.StartTransfer, handoff.Activate:

@@ -26,7 +26,7 @@ func (f *Fleet) Kept() (requests int) {
 	return requests
 }
 
-// mayTick reports whether it is worth to go on with ticks only.
+// mayTick reports whether a run goes on of which only ticks are left.
 func (f *Fleet) mayTick() bool { return f.Kept() > 0 && f.idleTicks < maxRouterTicks }
 
 // nextTickMs returns when a router wants to be told the time next.
@@ -40,7 +40,7 @@ func (f *Fleet) nextTickMs() float64 {
 	return next
 }
 
-// tick tells routers the time that want to know it now.
+// tick tells the time to the routers whose timers are due.
 func (f *Fleet) tick() (ticked bool, err error) {
 	for _, p := range f.keepers {
 		t, ok := p.router.(router.Ticker)
@@ -60,7 +60,7 @@ func (f *Fleet) tick() (ticked bool, err error) {
 	return ticked, nil
 }
 
-// tellKeepers tells routers the end of the run that want to know it.
+// tellKeepers tells routers that the run ends, if they want to know that.
 func (f *Fleet) tellKeepers() error {
 	for _, p := range f.keepers {
 		if r, ok := p.router.(router.Finisher); ok {

@@ -99,7 +99,7 @@ func (h *pulls) started(p *Pool, i int, pass *engine.Pass) error {
 func (h *pulls) load(i int, l engine.Load) {
 	at, s := &h.passages[l.ID], &h.states[l.ID]
 	s.asked = true
-	// the request is over, and the worker has not heard of that
+	// the request is over, which its decode worker does not know
 	if h.prefill.workers[at.prefill].Engine == nil || !s.keeps {
 		return
 	}

@@ -165,15 +165,15 @@ func (h *pushes) transferred(id engine.RequestID) {
 	at.due = none
 	h.Recorder.Step(id, Transferred)
 	h.Recorder.Step(id, Activated)
-	h.hear(h.prefill, at.prefill, id)
+	h.arrivedAt(h.prefill, at.prefill, id)
 	if s.output {
 		h.halt(h.decode, int(at.decode))
-		h.hear(h.decode, at.decode, id)
+		h.arrivedAt(h.decode, at.decode, id)
 	}
 }
 
-// hear tells a worker that the KV of a request has come.
-func (h *pushes) hear(p *Pool, i int32, id engine.RequestID) {
+// arrivedAt tells a worker that the KV of a request has come.
+func (h *pushes) arrivedAt(p *Pool, i int32, id engine.RequestID) {
 	if w := &p.workers[i]; w.Engine != nil {
 		w.pusher.Transferred(id)
 		p.updateReady(int(i))

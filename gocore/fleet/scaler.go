@@ -203,7 +203,8 @@ func (f *Fleet) meets(p *Pool) {
 	}
 }
 
-// count counts what the router has told of requests whose prompts it sent to workers.
+// count counts, of requests that the router of the first pool has placed, those that meet a cold worker, and the blocks
+// of their prompts that were cached there.
 func (f *Fleet) count(admitted []router.Admission) {
 	s := f.scaler
 	for _, a := range admitted {
