@@ -354,6 +354,31 @@ def test_runs_of_llmservingsim_were_synchronous() -> None:
     assert "async_scheduling" not in replay_of(row()).engine
 
 
+@pytest.mark.parametrize(
+    ("changes", "rules", "ranks", "limit"),
+    [
+        ({}, Rules(), 2, 128),
+        ({"parallelism": Parallelism(4, 1, 4, 1)}, Rules(), None, 128),
+        ({}, Rules(own_scheduler=False), None, 256),
+        ({}, Rules(engine={"scheduler": "dynamo"}), None, 256),
+        ({"model": "Qwen/Qwen3-8B"}, Rules(), None, 256),
+        ({"source": "vllm-bench"}, Rules(), None, 256),
+    ],
+)
+def test_ranks_of_llmservingsim_are_simulated(
+    changes: dict[str, Any], rules: Rules, ranks: int | None, limit: int
+) -> None:
+    about = {
+        "source": "llmservingsim",
+        "concurrency": None,
+        "requests": Requests([10], [2], [1.0], [1.0], [0.0]),
+        "engine_args": {"max_num_seqs": 128, "max_num_batched_tokens": 2048},
+        "parallelism": Parallelism(1, 2, 1, 2),
+    }
+    engine = replay_of(row(**about | changes), rules).engine
+    assert (engine.get("dp_size"), engine["max_num_seqs"]) == (ranks, limit)
+
+
 def test_arrivals_are_drawn_for_a_rate_only() -> None:
     rules = Rules(engine={"engine_type": "vllm"})
     replay = replay_of(dataclasses.replace(RECORDED, request_rate=100.0), rules)

@@ -25,7 +25,7 @@ from dynamo.validate.measurement import (
 from dynamo.validate.sources import accelmark, llmservingsim
 from dynamo.validate.sources.silicon import CAMPAIGNS
 
-# Limits of an engine that hold for each of its ranks. One simulated engine stands for all of them.
+# Limits of an engine that hold for each of its ranks; one simulated engine for all of them has the sum.
 _PER_RANK = ("max_num_seqs", "max_num_batched_tokens")
 # What the KV pool of a model on a GPU is estimated with.
 _MEMORY = ("kv_pool_estimate", "mem_fraction_static")
@@ -135,11 +135,25 @@ def _recorded_replay(measurement: Measurement, rules: Rules) -> Replay:
             "the source does not say which model ran on which GPU: put deployment.json beside it, or give --engine"
         )
     engine |= measurement.engine_args
-    for name in _PER_RANK:
-        if name in engine:
-            engine[name] *= spread.attention_dp
+    if _has_ranks(measurement, rules):
+        engine["dp_size"] = spread.attention_dp
+    else:
+        for name in _PER_RANK:
+            if name in engine:
+                engine[name] *= spread.attention_dp
     workload, words = _workload(measurement)
     return Replay(measurement, engine, workload, (*words, *_other_rules(measurement)))
+
+
+def _has_ranks(measurement: Measurement, rules: Rules) -> bool:
+    """Whether the ranks of an engine are simulated, and not one engine for all of them.
+
+    Recordings of LLMServingSim say when each request was in the engine, so waiting for other ranks is in them. Replicas
+    of a dense model never wait.
+    """
+    own_rules = rules.own_scheduler and rules.engine.get("scheduler", "vllm") == "vllm"
+    recorded = measurement.source == llmservingsim.FORMAT and measurement.engine == "vllm"
+    return own_rules and recorded and measurement.parallelism.attention_dp > 1 and not is_dense(measurement.model)
 
 
 def _other_rules(measurement: Measurement) -> tuple[str, ...]:
