@@ -126,6 +126,12 @@ def late_limits(bounds: Sequence[Bound], whole: Figures, margin: float) -> list[
     return list(found.values())
 
 
+def covers(limits: Sequence[LateLimit], bounds: Sequence[Bound]) -> bool:
+    """Whether these limits stop a run for each of the bounds on latencies that it may miss."""
+    latency = [bound for bound in bounds if _NAME.fullmatch(latencies.recorded(bound.figure)) and bound.at_most]
+    return {limit.bound for limit in limits} >= set(latency)
+
+
 def stopped(limits: Sequence[LateLimit], figures: Figures) -> str:
     """Why a run with these limits was stopped, "" if it went on to the end."""
     for limit in limits:

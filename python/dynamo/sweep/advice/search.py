@@ -214,15 +214,21 @@ def _promising(
     """The candidates that may still be the answer after as much of their runs as shows that."""
     question = runner.question
     parts: Sequence[float] = BEGINNINGS
-    if not arrivals and question.objective in (FEWEST_GPUS, COST):
+    limits: Sequence[bounds.LateLimit] = ()
+    if question.objective in (FEWEST_GPUS, COST):
         margin = runner.margin if confirms else 0.0  # without another look at finalists, figures count as they are
-        if limits := bounds.late_limits(question.bounds, whole, margin):
-            return _in_time(runner, candidates, limits, whole, found)
-        parts = BEGINNINGS[-1:]  # a shorter one proves next to nothing without requests that are known to wait
+        if not question.run.get("faults"):  # beside which nothing stops a run
+            limits = bounds.late_limits(question.bounds, whole, margin)
+        if not arrivals:  # a short beginning proves next to nothing without requests that are known to wait
+            parts = () if limits else BEGINNINGS[-1:]
+        elif bounds.covers(limits, question.bounds):
+            parts = BEGINNINGS[:1]
+        else:
+            limits = ()
     for part in parts:
         if len(candidates) >= _WORTH_BEGINNING:
             candidates = _after(runner, candidates, part, whole, arrivals, best, found)
-    return candidates
+    return _in_time(runner, candidates, limits, whole, found) if limits else candidates
 
 
 def _in_time(
