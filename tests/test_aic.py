@@ -66,6 +66,7 @@ FAKE = {
             moe_ep_size: object = None
             gemm_quant_mode: object = None
             kvcache_quant_mode: object = None
+            fmha_quant_mode: object = None
             nextn: int = 0
             nextn_accept_rates: object = None
     """,
@@ -111,7 +112,8 @@ FAKE = {
                     raise ValueError("isl is beyond\\nthe data")
                 if self.model.name == "nan" and isl > 1000:
                     return float("nan")
-                return 0.01 * (isl - prefix) * (2 if self.model.config.kvcache_quant_mode is not None else 1)
+                kv = getattr(self.model.config.kvcache_quant_mode, "name", "bfloat16")
+                return 0.01 * (isl - prefix) * (2 if kv != "bfloat16" else 1)
             def predict_decode_latency(self, batch, isl, osl):
                 assert osl == 2
                 if self.model.name == "useless":
@@ -134,7 +136,8 @@ FAKE = {
             assert given["memory_fraction_kind"] == ("of_free" if backend == "trtllm" else "of_total")
             if given["memory_fraction_value"] < 0.1 or "Gamma" in model_path and given.get("tp_size", 1) < 4:
                 raise ValueError("no KV budget")
-            return round(1000 * given["memory_fraction_value"]) + given["scheduler_block_size"]
+            halves = 2 if model_path == "halved" and given.get("kvcache_quant_mode") != "fp8" else 1
+            return (round(1000 * given["memory_fraction_value"]) + given["scheduler_block_size"]) // halves
     """,
 }
 

@@ -24,6 +24,7 @@ from dynamo.sweep.sla import parse
 
 ENGINE = {"num_gpu_blocks": 2048, "block_size": 64, "kv_bytes_per_token": 131072}
 SLA = "p90_ttft_ms<=900, p90_itl_ms<=40"
+SLOW = {"kind": "slow", "at_ms": 3000, "duration_ms": 2000, "target": "random:1", "factor": 1.5}
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,7 @@ def asked(trace: Path, **given: Any) -> Any:
         ("fewest_gpus", {}),
         ("fewest_gpus", {"engine": "both", "gpus": 3}),
         ("cost", {"gpus": 3}),
+        ("fewest_gpus", {"run": {"faults": [SLOW]}}),
         ("goodput", {"gpus": 3, "sla": "p90_ttft_ms<=150, p90_itl_ms<=20"}),
         # Clients that wait for their answers: runs stop once too much is late.
         ("fewest_gpus", {"run": {"replay_concurrency": 24}}),
@@ -260,6 +262,7 @@ def test_no_deployment_is_enough(trace: Path, cli: Cli, limit: int) -> None:
         (["--accept-rates", "0.5,2"], 'accept_rates: got "0.5,2", want 1 to 5 numbers from 0 to 1'),
         (["--accept-rates", "often"], "accept_rates: got"),
         (["--seeds", "0"], "seeds: got 0, want an integer from 1 to 100"),
+        (["--kv-cache-dtype", "fp8"], "kv_cache_dtype: want model and system beside it"),
         (["--trace-format", "excel"], "trace_format"),
         (["--gpu-hour-price", "-1"], "gpu_hour_price: got -1.0, want a finite number above 0"),
     ],
@@ -378,6 +381,66 @@ def test_host_memory_and_drafts_are_tried(trace: Path, monkeypatch: pytest.Monke
     assert "--speculative-num-steps 2" in flags.command(sglang.engine, "m")
 
 
+def test_data_types_of_the_kv_cache(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a flag engines keep KV in BF16, unless the files of the checkpoint ask for FP8."""
+    monkeypatch.setattr(candidates.aic, "answer", lambda question: json.dumps({"experts": False}))
+    plain, wanting, scheme = (tmp_path / name for name in ("plain", "wanting", "scheme"))
+    for model, config in (
+        (plain, {"quantization_config": {"quant_method": "fp8"}}),
+        (wanting, {}),
+        (scheme, {"quantization_config": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}),
+    ):
+        model.mkdir()
+        (model / "config.json").write_text(json.dumps(config))
+    (wanting / "hf_quant_config.json").write_text('{"quantization": {"kv_cache_quant_algo": "FP8"}}')
+
+    def kept(model: Path, **given: Any) -> set[tuple[Any, Any, bool]]:
+        question = asked(trace, model=str(model), system="h200_sxm", **{"engine_args": None, "engine": "both", **given})
+        return {
+            (
+                each.engine.get("engine.aic_kv_cache_dtype"),
+                each.engine.get("engine.aic_fmha_dtype"),
+                "FP8 KV" in each.name,
+            )
+            for each in candidates.enumerate_all(question)
+        }
+
+    engines, flagged = ("bfloat16", "bfloat16", False), ("fp8", None, True)
+    assert kept(plain) == kept(plain, kv_cache_dtype="auto") == {engines}
+    assert kept(plain, kv_cache_dtype="fp8") == {flagged}
+    assert kept(plain, kv_cache_dtype="both") == {engines, flagged}
+    assert kept(wanting) == kept(scheme) == kept(wanting, kv_cache_dtype="both") == {("fp8", None, False)}
+    assert kept(plain, engine_args={"aic_kv_cache_dtype": "fp8"}) == {(None, None, False)}
+    assert kept(plain, engine_args={"aic_fmha_dtype": "fp8"}) == {("bfloat16", None, False)}
+    with pytest.raises(ValueError, match="kv_cache_dtype: want it left out, or aic_kv_cache_dtype of engine_args"):
+        kept(plain, engine_args={"aic_kv_cache_dtype": "fp8"}, kv_cache_dtype="both")
+    with pytest.raises(ValueError, match='kv_cache_dtype: got "int8", want one of auto, fp8, both'):
+        kept(plain, kv_cache_dtype="int8")
+
+
+def test_fp8_kv_is_in_the_answer_and_the_files(trace: Path, fake: Path, cli: Cli, folder: Path) -> None:  # noqa: F811
+    """The made-up SDK has half the pool for KV in BF16, and prompts that take twice as long with FP8."""
+    arguments = [str(trace), "--sla", "p90_ttft_ms<=9000", "--gpus", "1", "--engine", "vllm", "--json", "--seeds", "1"]
+    sized = ["--model", "halved", "--system", "h200_sxm"]
+
+    def answer(*how: str) -> Any:
+        done = run(command("recommend", *arguments, *sized, *how, module="dynamo.sweep"))
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
+
+    engines, flagged = answer(), answer("--kv-cache-dtype", "fp8", "-o", "out")
+    assert "FP8" not in engines["winner"]
+    assert "--kv-cache-dtype" not in engines["flags"][0]
+    assert "FP8 KV" in flagged["winner"]
+    assert "--kv-cache-dtype fp8" in flagged["flags"][0]
+    assert (engines["basis"]["kv_dtype"], flagged["basis"]["kv_dtype"]) == ("bfloat16", "fp8")
+    assert flagged["basis"]["pool_tokens"] == 2 * engines["basis"]["pool_tokens"]
+    done = run(command("export", "out", str(flagged["point"]), "-o", "files", module="dynamo.sweep"))
+    assert done.returncode == 0, done
+    told = [path.name for path in Path("files").rglob("*") if path.is_file() and "fp8" in path.read_text()]
+    assert {"engine.sh", "start.sh", "compose.yaml", "kubernetes.yaml", "dynamo-1.6.yaml"} <= set(told)
+
+
 def test_a_node_is_lost_as_a_whole(trace: Path) -> None:
     question = asked(trace, gpus=16, gpus_per_node=4)
     candidate = candidates.enumerate_all(question)[0]
@@ -408,6 +471,10 @@ def test_flags() -> None:
     # Dynamo's frontend finds Dynamo's workers only.
     assert flags.command(ranks, "m", behind_dynamo=True).startswith("python3 -m dynamo.vllm --model m --enable")
     one = {"engine.engine_type": "sglang"}
+    for given, shared in (({"engine.aic_kv_cache_dtype": "fp8"}, {}), ({}, {"aic_kv_cache_dtype": "fp8"})):
+        assert "--kv-cache-dtype fp8_e4m3" in flags.command({**one, **given}, "m", shared)
+    for other in ("bfloat16", "int8"):  # as engines do without a flag, and a type that only the SDK knows
+        assert "--kv-cache" not in flags.command({**one, "engine.aic_kv_cache_dtype": other}, "m")
     assert flags.command(one, "m", behind_dynamo=True).startswith("python3 -m dynamo.sglang --model-path m")
 
 
@@ -521,7 +588,10 @@ def test_known_errors_of_pools_are_those_of_the_page() -> None:
     estimated = " ".join(basis.lines({**by_sdk, "kv_dtype": None}))
     assert "KV pool: 6,400 tokens of each worker, estimated by the AIC SDK" in estimated
     assert basis.KV_DTYPE in estimated
-    assert basis.KV_DTYPE not in " ".join(basis.lines({**by_sdk, "kv_dtype": "fp8"}))
+    for kept, words in (("fp8", "in FP8, by --kv-cache-dtype"), ("bfloat16", "in BF16, as engines do"), ("int8", "")):
+        said = " ".join(basis.lines({**by_sdk, "kv_dtype": kept}))
+        assert basis.KV_DTYPE not in said
+        assert words in said
     assert "of SGLang 0.5" in estimated
     assert "on average 1,000 tokens of prompt and 50 of answer; 81.2 % of prompts are found in caches" in estimated
     assert "grid of shapes" not in estimated

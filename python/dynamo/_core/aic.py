@@ -376,17 +376,38 @@ def _config_of(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _config_files(model: str) -> dict[str, Any]:
     _sdk()
+    texts = _config_texts(model)
+    if texts is None:
+        raise Refusal(
+            'kv_pool_estimate: got "engine", want "sdk", or num_gpu_blocks given: '
+            f"aiconfigurator {aic_sdk.release()} has no config.json of {model}"
+        )
+    return {"config": texts[0], "quantization": texts[1]}
+
+
+def _config_texts(model: str) -> tuple[str, str] | None:
+    """The config.json of a model, and its hf_quant_config.json, "" without one; None if there is no config.json."""
     if os.path.isdir(model):
         found = [os.path.join(model, name) for name in ("config.json", "hf_quant_config.json")]
     else:
         found = [f"{_known_config(model)}_{kind}.json" for kind in ("config", "hf_quant_config")]
     if not os.path.isfile(found[0]):
-        raise Refusal(
-            'kv_pool_estimate: got "engine", want "sdk", or num_gpu_blocks given: '
-            f"aiconfigurator {aic_sdk.release()} has no config.json of {model}"
-        )
-    texts = [Path(path).read_text(encoding="utf-8") if os.path.isfile(path) else "" for path in found]
-    return {"config": texts[0], "quantization": texts[1]}
+        return None
+    config, quantization = (Path(path).read_text(encoding="utf-8") if os.path.isfile(path) else "" for path in found)
+    return config, quantization
+
+
+def wants_fp8_kv(model: str) -> bool:
+    """Whether engines keep the KV cache of a checkpoint in FP8 without a flag, because its own files ask for it.
+
+    Package models of the core reads them in the same way. A model without a config.json that is known here does not.
+    """
+    with _sdk_lock:
+        texts = _config_texts(model if os.path.isdir(model) else _name_in_sdk(model))
+    config, beside = (json.loads(text or "{}") for text in texts or ("", ""))
+    whole = config.get("quantization_config") or {}
+    said = [(each.get("quantization") or each).get("kv_cache_quant_algo") for each in (beside, whole)]
+    return any(str(name).lower() == "fp8" for name in said)
 
 
 def _known_config(model: str) -> str:

@@ -127,6 +127,7 @@ def _recommend(options: argparse.Namespace) -> int:
             seeds=options.seeds,
             host_gb_per_gpu=options.host_gb_per_gpu,
             accept_rates=options.accept_rates,
+            kv_cache_dtype=options.kv_cache_dtype,
             exhaustive=options.exhaustive,
             on_progress=show,
             **_execution(options),
@@ -272,6 +273,9 @@ def _add_recommend(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--accept-rates", metavar="RATES", help='of draft tokens, such as "0.85,0.6": speculation is tried as well'
+    )
+    parser.add_argument(
+        "--kv-cache-dtype", metavar="T", help="auto (default: as engines choose), fp8, or both: each is tried"
     )
     parser.add_argument("--exhaustive", action="store_true", help="run every deployment to the end")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")

@@ -71,6 +71,7 @@ def recommend(
     seeds: int = 5,
     host_gb_per_gpu: float | None = None,
     accept_rates: str | None = None,
+    kv_cache_dtype: str | None = None,
     exhaustive: bool = False,
     executor: str | None = None,
     jobs: int | None = None,
@@ -99,6 +100,9 @@ def recommend(
         host_gb_per_gpu: Host memory for KV blocks beside each GPU, in GB: deployments with it are tried as well.
         accept_rates: How often each draft token of speculative decoding is accepted if those before it were, such as
             ``"0.85,0.6"``: deployments that draft as many tokens are tried as well.
+        kv_cache_dtype: The data type of the KV cache that the AIC SDK is asked for: ``"auto"``, the default with
+            ``model``, is what engines take without a flag, BF16 unless the checkpoint asks for FP8; ``"fp8"`` is FP8,
+            with the flag; ``"both"`` tries deployments with each.
         exhaustive: Runs every deployment to the end, whatever can be proven before.
         executor: Where runs are carried out, ``jobs`` and ``address`` are those of ``run`` of sweeps.
         jobs: Runs at the same time.
@@ -129,6 +133,7 @@ def recommend(
         seeds=seeds,
         host_gb_per_gpu=host_gb_per_gpu,
         accept_rates=accept_rates,
+        kv_cache_dtype=kv_cache_dtype,
     )
     execution = {"executor": executor, "jobs": jobs, "address": address}
     if directory is None:
@@ -207,6 +212,7 @@ def _asked(question: Question) -> dict[str, Any]:
         "seeds": question.seeds,
         "host_gb_per_gpu": question.host_gb_per_gpu,
         "accept_rates": question.accept_rates,
+        "kv_cache_dtype": question.kv_cache_dtype,
     }
 
 

@@ -15,6 +15,10 @@ KV_DTYPE = (
     "FP4. Engines keep such KV in BF16 unless --kv-cache-dtype says otherwise, which halves the pool: "
     "aic_kv_cache_dtype says it to both"
 )
+_KV_TYPES = {
+    "bfloat16": "KV is kept in BF16, as engines do without --kv-cache-dtype",
+    "fp8": "KV is kept in FP8, by --kv-cache-dtype: what that does to answers is not simulated",
+}
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
@@ -59,7 +63,8 @@ def _pool(found: Mapping[str, Any]) -> str:
         f"KV pool: {tokens}, estimated by {who}: of {sizes} published sizes it is {median:g} % off in the median, and "
         f"more than {worst:g} % with a tenth of them. The engine's log says the real one"
     )
-    return text if found["kv_dtype"] else f"{text}. {KV_DTYPE}"
+    kept = KV_DTYPE if found["kv_dtype"] is None else _KV_TYPES.get(found["kv_dtype"])
+    return f"{text}. {kept}" if kept else text
 
 
 def _traffic(found: Mapping[str, Any]) -> str:

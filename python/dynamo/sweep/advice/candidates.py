@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dynamo._core import aic
-from dynamo.sweep.advice.question import Question
+from dynamo.sweep.advice.question import AUTO, BOTH, FP8, Question
 
 # What is tried of each engine: sequences in a batch, and prompt tokens of a pass.
 _SEQUENCES = (64, 256)
@@ -15,6 +15,7 @@ _TOKENS = (2048, 8192)
 _LARGEST_TP = 8
 _MIGRATIONS = 3
 """How often a request goes on elsewhere if its worker is lost."""
+_BF16 = "bfloat16"
 _DENSE_WORD = "moe_tp_size or moe_ep_size"
 SHAPES = "engine.aic_shapes"
 
@@ -69,20 +70,42 @@ def enumerate_all(question: Question) -> list[Candidate]:
     """All deployments with at most the GPUs of the question, in an order that only the question decides."""
     found: list[Candidate] = []
     for engine in question.engines:
-        for shape in _shapes(question, engine):
-            for further in _variants(question, shape):
+        shapes = _shapes(question, engine)
+        kv_types = _kv_types(question)  # of a model that is known by now
+        for shape in shapes:
+            for further in _variants(question, shape, kv_types):
                 for sequences in _SEQUENCES:
                     for tokens in _TOKENS:
                         found += _of_worker(question, engine, further, sequences, tokens)
     return found
 
 
-def _variants(question: Question, shape: Shape) -> Iterator[Shape]:
-    """A worker as it is, with host memory for KV blocks, with draft tokens, and with both, as far as they are there."""
-    variants: list[tuple[str, Mapping[str, Any]]] = [("", {})]
+def _kv_types(question: Question) -> list[tuple[str, Mapping[str, Any]]]:
+    """The data types of the KV cache that are tried, as words for other ones than engines take, and keys.
+
+    With KV in BF16 attention is computed in BF16, too, whatever the weights are.
+    """
+    if not question.has_aic or (asked := question.kv_cache_dtype) is None:
+        return [("", {})]
+    fp8 = {"engine.aic_kv_cache_dtype": "fp8"}
+    if aic.wants_fp8_kv(str(question.model)):
+        return [("", fp8)]
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    if asked in (AUTO, BOTH):
+        attention = {} if "aic_fmha_dtype" in question.run["extra_engine_args"] else {"engine.aic_fmha_dtype": _BF16}
+        found.append(("", {"engine.aic_kv_cache_dtype": _BF16, **attention}))
+    if asked in (FP8, BOTH):
+        found.append((", FP8 KV", fp8))
+    return found
+
+
+def _variants(question: Question, shape: Shape, kv_types: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[Shape]:
+    """A worker in each data type of KV, as it is, with host memory for KV blocks, with draft tokens, and with both."""
+    variants = list(kv_types)
     if question.host_gb_per_gpu is not None:
         gb = question.host_gb_per_gpu * shape.gpus
-        variants.append((f", {gb:g} GB host", {"engine.host_cache_gb": gb}))
+        host = {"engine.host_cache_gb": gb}
+        variants += [(f"{more}, {gb:g} GB host", {**given, **host}) for more, given in variants]
     if question.accept_rates is not None:
         drafts = len(question.accept_rates.split(","))
         keys = {"engine.aic_nextn": drafts, "engine.aic_nextn_accept_rates": question.accept_rates}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.sweep.exports.engine import drafts, host, pool
-from dynamo.sweep.exports.table import MODES
+from dynamo.sweep.exports.table import ENGINE, MODES
 
 _VLLM = {
     "aic_tp_size": "--tensor-parallel-size",
@@ -24,6 +24,8 @@ _SGLANG = {
     "sglang.chunked_prefill_size": "--chunked-prefill-size",
     "block_size": "--page-size",
 }
+# Arguments that all deployments may share.
+_OF_ALL = ("block_size", "num_gpu_blocks", "aic_kv_cache_dtype")
 
 
 def router(mode: str, migration_limit: int = 0) -> str:
@@ -44,10 +46,10 @@ def command(
     Args:
         behind_dynamo: Dynamo's frontend routes to the worker. It finds Dynamo's workers, not the engine's own server.
     """
-    of_all = {name: value for name, value in (shared or {}).items() if name in ("block_size", "num_gpu_blocks")}
+    of_all = {name: value for name, value in (shared or {}).items() if name in _OF_ALL}
     given = {**of_all, **{name.removeprefix("engine."): value for name, value in engine.items()}}
     program = given["engine_type"]
-    further = [*host("engine", given, program), *drafts(given, program)]
+    further = [*_kv_type(given, program), *host("engine", given, program), *drafts(given, program)]
     if "num_gpu_blocks" in given:
         further = [*pool("engine.num_gpu_blocks", {"block_size": 1, **given}, program), *further]
     name = model or "MODEL"
@@ -67,3 +69,14 @@ def command(
         if field in given and (given[field] != 1 or field == "aic_tp_size"):
             words += [flag, str(given[field])]
     return shlex.join([*words, *further])
+
+
+def _kv_type(given: Mapping[str, Any], program: str) -> list[str]:
+    """The flag for the data type of the KV cache, if it is another one than the engine takes by itself."""
+    flag = ENGINE["aic_kv_cache_dtype"].flag(program)
+    assert flag is not None
+    try:
+        words = flag.write(given.get("aic_kv_cache_dtype", "bfloat16"))
+    except ValueError:  # a type that only the SDK knows
+        return []
+    return [] if "auto" in words else words

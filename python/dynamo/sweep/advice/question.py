@@ -18,6 +18,9 @@ from dynamo.sweep.sla import Bound
 ENGINES = {"vllm": ("vllm",), "sglang": ("sglang",), "both": ("vllm", "sglang")}
 FEWEST_GPUS, COST, GOODPUT = "fewest_gpus", "cost", "goodput"
 OBJECTIVES = (FEWEST_GPUS, COST, GOODPUT)
+AUTO, FP8, BOTH = "auto", "fp8", "both"
+KV_TYPES = (AUTO, FP8, BOTH)
+_KV_ARGUMENT = "aic_kv_cache_dtype"
 MOST_GPUS = 1024
 _MOST_DRAFTS = 5
 _TERM = re.compile(r"\s*([A-Za-z0-9_]+)\s*(<=|>=)\s*(\S+)\s*")
@@ -53,6 +56,8 @@ class Question:
     """Host memory for KV blocks, beside each GPU: deployments with it are tried as well."""
     accept_rates: str | None = None
     """How often each draft token is accepted: deployments that draft as many tokens are tried as well."""
+    kv_cache_dtype: str | None = None
+    """Which data types of the KV cache are tried; None if engine arguments say it, or no model is predicted."""
 
     @property
     def has_aic(self) -> bool:
@@ -82,6 +87,7 @@ def ask(
     seeds: Any = 5,
     host_gb_per_gpu: Any = None,
     accept_rates: Any = None,
+    kv_cache_dtype: Any = None,
 ) -> Question:
     """Checks what was given. Raises ValueError, naming the argument, the value and what it may be."""
     if (model is None) != (system is None):
@@ -118,7 +124,20 @@ def ask(
         seeds=_count("seeds", seeds, 100),
         host_gb_per_gpu=None if host_gb_per_gpu is None else _above_0("host_gb_per_gpu", host_gb_per_gpu),
         accept_rates=None if accept_rates is None else _rates(accept_rates),
+        kv_cache_dtype=_kv_type(kv_cache_dtype, shared, has_aic=system is not None),
     )
+
+
+def _kv_type(given: Any, shared: Mapping[str, Any], *, has_aic: bool) -> str | None:
+    """Which data types of the KV cache are tried: by default what engines take without a flag."""
+    if given is None:
+        return AUTO if has_aic and shared.get(_KV_ARGUMENT) is None else None
+    _one_of("kv_cache_dtype", given, KV_TYPES)
+    if not has_aic:
+        raise ValueError("kv_cache_dtype: want model and system beside it: without them engine_args say the KV pool")
+    if shared.get(_KV_ARGUMENT) is not None:
+        raise ValueError(f"kv_cache_dtype: want it left out, or {_KV_ARGUMENT} of engine_args: both say the same")
+    return str(given)
 
 
 def parse_sla(given: Any) -> dict[str, Any]:
