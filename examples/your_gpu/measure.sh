@@ -18,7 +18,7 @@ bench() {
         --save-result --result-dir "$RUNS" --result-filename "$1.json"
 }
 
-bench alone 1 20 1024 256      # the way of a request, and the time of a pass
+bench alone 1 20 1024 256      # overhead of a request, and duration of a pass
 bench few 4 40 1024 256
 bench some 16 160 1024 256
 bench many 64 384 1024 256     # what full batches cost
