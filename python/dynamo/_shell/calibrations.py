@@ -19,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         _OPTION,
         metavar="FILE|auto",
         default=argparse.SUPPRESS,
-        help="calibration profile for --extra-engine-args, of dynamo.calibrate; auto takes the one shipped",
+        help="calibration profile from dynamo.calibrate for --extra-engine-args; auto: the one shipped",
     )
 
 

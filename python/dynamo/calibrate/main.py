@@ -108,12 +108,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.calibrate",
         description="Fit physical constants of simulated engines to measurements of real ones, and write a profile.",
-        epilog="Formats: " + ", ".join(sources.FORMATS) + ". docs/calibrate.md explains all of it.",
+        epilog="Formats: " + ", ".join(sources.FORMATS) + ". See docs/calibrate.md.",
     )
     parser.add_argument(
         "sources", nargs="+", metavar="MEASURED", help="file of measurements, or folder with such files"
     )
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the profile goes")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the profile to write")
     command.add_replay_options(parser, "MEASURED")
     parser.add_argument(
         "--folds",
@@ -126,21 +126,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--fold-profiles",
         metavar="FOLDER",
-        help="also write the profile of each fold, which has not seen its configurations: fold-0.json and so on",
+        help="also write the profile of each fold, fitted without its configurations: fold-0.json and so on",
     )
     parser.add_argument(
         "--fit-first",
         type=float,
         default=1.0,
         metavar="SHARE",
-        help="of runs with single requests, fit the first share and score the rest (default 1: all, in folds)",
+        help="for runs with single requests: fit the first share of them and score the rest (default 1: all, in folds)",
     )
     parser.add_argument(
         "--single-scale",
         action="store_true",
-        help="fit one factor on all durations, and nothing else: for three runs of a card that is slower as a whole",
+        help="fit only one factor on all durations; three runs are enough, for a GPU that is slower overall",
     )
     parser.add_argument("--kv-from", metavar="FILE", help="log or /metrics of the engine, for the size of its KV pool")
-    parser.add_argument("--resume", metavar="FILE", help="keep replays in this file, and take those that it has")
+    parser.add_argument("--resume", metavar="FILE", help="store replays in this file, and reuse those in it")
     command.add_jobs(parser)
     return parser

@@ -211,9 +211,9 @@ def _parser() -> argparse.ArgumentParser:
         product="Dynamo Mocker",
         prog="python -m dynamo.mocker",
         usage="%(prog)s --model-path DIR [options]\n       %(prog)s --standalone | --frontend [options]",
-        description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones; or, with "
-        "--standalone, be an OpenAI-compatible server with engines and a router of its own, or with --frontend one "
-        "before live workers that it finds.",
+        description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones. With "
+        "--standalone, run an OpenAI-compatible server with its own engines and router; with --frontend, run that "
+        "server in front of live workers that it discovers.",
         argument_default=argparse.SUPPRESS,
     )
     add_options(parser, map(described, options_of("live_options").values()))

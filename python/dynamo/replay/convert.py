@@ -49,11 +49,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="recordings, plain or compressed (.gz, .zst); - reads standard input",
     )
-    agent.add_argument("--output-file", required=True, metavar="FILE", help="where the trace goes")
+    agent.add_argument("--output-file", required=True, metavar="FILE", help="the trace to write")
     agent.add_argument(
         "--agentic",
         action="store_true",
-        help="keep which requests waited for which requests and tools, for --trace-format agentic_mooncake",
+        help="keep the dependencies between requests and tools, for --trace-format agentic_mooncake",
     )
     return parser
 

@@ -114,9 +114,10 @@ def _convert(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.replay convert-config",
-        description="Convert a file of another simulator: of aisimulate predict, the configuration that "
-        "AIConfigurator generates or a command line of Vidur to a run for --config, and of aisimulate recommend to a "
-        "specification for python -m dynamo.sweep run. What it has and dynosim has not is refused by name.",
+        description="Convert a file of another simulator. A file for aisimulate predict, a configuration that "
+        "AIConfigurator has generated, or a command line of Vidur becomes a run for --config; a file for aisimulate "
+        "recommend becomes a specification for python -m dynamo.sweep run. Settings that dynosim lacks are refused "
+        "by name.",
     )
     parser.add_argument(
         "file", metavar="FILE", help="the file, YAML or JSON; or a shell script with a command of Vidur"
@@ -128,5 +129,5 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH=VALUE",
         help="replace a value of the file before it is converted, as --set of aisimulate does (repeatable)",
     )
-    parser.add_argument("--output-file", metavar="FILE", help="where it goes, as JSON (default: standard output)")
+    parser.add_argument("--output-file", metavar="FILE", help="the JSON file to write (default: standard output)")
     return parser

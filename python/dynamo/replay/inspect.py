@@ -36,7 +36,7 @@ def _inspect(options: dict[str, Any]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.replay.inspect",
-        description="Say what a trace is like: lengths, arrivals, what its prompts share, and what looks wrong.",
+        description="Describe a trace: lengths, arrivals, shared prefixes, and possible mistakes.",
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument(

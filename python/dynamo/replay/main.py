@@ -294,9 +294,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Replay a request trace, or a synthetic workload, through simulated LLM inference workers.",
         epilog="Distributions of tokens: uniform(100,4000), normal(mean=2000,std=500), lognormal(mean=2000,cv=0.8), "
         "the last two also with min= and max=, and empirical(FILE) for a file with one number per line. "
-        "@FILE stands for the object in a JSON or YAML file. What is given here wins over --config. "
-        "%(prog)s convert-config FILE makes a run for --config of a file of AISimulate, AIConfigurator or Vidur. "
-        "%(prog)s tiers TRACE says how much host memory a trace is worth.",
+        "@FILE stands for the object in a JSON or YAML file. Options override --config. "
+        "%(prog)s convert-config FILE converts a file of AISimulate, AIConfigurator or Vidur to a run for --config. "
+        "%(prog)s tiers TRACE shows how much host memory helps a trace.",
         argument_default=argparse.SUPPRESS,
     )
     shown = [option for option in run_options().values() if option.help]

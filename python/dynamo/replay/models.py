@@ -139,7 +139,7 @@ def _parser() -> console.Parser:
         prog="python -m dynamo.replay models",
         description="List the models, GPUs and engine versions for which the AIC SDK has predictions, with the level "
         "of the shipped calibration for each; and the models whose KV cache is known. "
-        "(A trace with the name of this command is replayed as ./models.)",
+        "(To replay a trace with the name of this command, write ./models.)",
     )
     parser.add_argument("--system", metavar="TEXT", help="list one GPU system only, such as h100_sxm")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

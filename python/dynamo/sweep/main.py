@@ -18,7 +18,7 @@ from dynamo.sweep.spec import EXECUTORS
 _NO_RESULT = ("rejected", "failed", "timeout")
 _INFEASIBLE = 3
 _TRACE_OPTIONS = ("trace_format", "trace_block_size")
-_CALIBRATION = "calibration profile for the engines of all runs, of dynamo.calibrate; auto takes the one shipped"
+_CALIBRATION = "calibration profile from dynamo.calibrate for the engines of all runs; auto: the one shipped"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -209,33 +209,33 @@ def _export(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.sweep",
-        description="Find the deployment that serves a workload best: vary a run, keep every result, compare.",
+        description="Find the best deployment for a workload: vary a run, keep every result, compare.",
         epilog="docs/sweeps.md describes specifications; examples/sweeps has some.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    run = _add(commands, "run", _run, "carry out a specification, or what is left of it")
+    run = _add(commands, "run", _run, "run a specification, or its unfinished points")
     run.add_argument("spec", metavar="SPEC", help="the specification, YAML or JSON")
     run.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for points, results and report")
-    run.add_argument("--store", metavar="FILE", help="keep results of runs in this file, which sweeps may share")
+    run.add_argument("--store", metavar="FILE", help="store results of runs in this file, which sweeps may share")
     resume = _add(commands, "resume", _resume, "go on with a sweep that was interrupted")
     resume.add_argument("directory", metavar="DIR", help="the folder of the sweep")
-    resume.add_argument("--retry", action="store_true", help="also try points again that failed or took too long")
+    resume.add_argument("--retry", action="store_true", help="also retry points that failed or timed out")
     recommend = _add_recommend(commands)
     for command in (run, recommend):
         command.add_argument("--calibration", metavar="FILE|auto", help=_CALIBRATION)
     for command in (run, resume, recommend):
-        command.add_argument("--executor", choices=EXECUTORS, help="where runs are carried out (default: threads)")
+        command.add_argument("--executor", choices=EXECUTORS, help="where runs execute (default: threads)")
         command.add_argument(
-            "-j", "--jobs", type=int, metavar="N", help="runs at the same time (default: one per core)"
+            "-j", "--jobs", type=int, metavar="N", help="number of parallel runs (default: one per core)"
         )
-        command.add_argument("--address", metavar="ADDRESS", help="the Ray cluster (default: auto)")
+        command.add_argument("--address", metavar="ADDRESS", help="address of the Ray cluster (default: auto)")
     status = _add(commands, "status", _status, "count the points of a sweep by how they ended")
     status.add_argument("directory", metavar="DIR", help="the folder of the sweep")
     report = _add(commands, "report", _report, "write the report of what is finished, and print it")
     report.add_argument("directory", metavar="DIR", help="the folder of the sweep")
     report.add_argument("--json", action="store_true", help="print the content of the report as JSON instead")
     report.add_argument("--measured", metavar="FILE", help="CSV file of measurements to show on the page report.html")
-    report.add_argument("--runs", metavar="front|IDS", help="also write a page about the run of each of these points")
+    report.add_argument("--runs", metavar="front|IDS", help="also write pages of the runs of these points")
     diff = _add(commands, "diff", _diff, "compare the results of two sweeps")
     diff.add_argument("before", metavar="DIR1", help="the folder of a sweep")
     diff.add_argument("after", metavar="DIR2", help="the folder of another one")
@@ -245,7 +245,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("point", metavar="POINT", help="the id of a point, or best: by the first objective")
     export.add_argument("-o", "--output", required=True, metavar="FOLDER", help="the folder to write, a new one")
     export.add_argument("--model", metavar="MODEL", help="the model to serve (default: the one that the point names)")
-    export.add_argument("--name", metavar="NAME", help="what the deployment is called (default: point-ID)")
+    export.add_argument("--name", metavar="NAME", help="the name of the deployment (default: point-ID)")
     export.add_argument("--prometheus", default=PROMETHEUS, metavar="URL", help="where KEDA finds Prometheus")
     return parser
 

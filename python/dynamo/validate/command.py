@@ -30,7 +30,7 @@ def add_replay_options(parser: argparse.ArgumentParser, read: str) -> None:
         "--engine",
         "--extra-engine-args",
         metavar="JSON",
-        help="engine arguments that win over those of a measurement; @FILE",
+        help="engine arguments that override those of a measurement, or @FILE",
     )
 
 

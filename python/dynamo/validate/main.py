@@ -104,7 +104,7 @@ def _check_folder(folder: Path) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.validate",
-        description="Replay measurements of real engines, and say how far the simulation is off.",
+        description="Replay measurements of real engines, and report the error of the simulation.",
         epilog="Formats: " + ", ".join(sources.FORMATS) + ". docs/accuracy.md explains metrics, rules and files.",
     )
     parser.add_argument(
@@ -114,19 +114,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--calibration", metavar="FILE|auto", help="calibration profile; auto takes the one shipped for engine and GPU"
     )
-    parser.add_argument(
-        "--splits", action="store_true", help="replay measurements of prefill and decode workers, and those only"
-    )
+    parser.add_argument("--splits", action="store_true", help="replay only measurements of prefill and decode workers")
     parser.add_argument(
         "--seeds",
         type=int,
         default=1,
         metavar="N",
-        help="run loads that are not recorded N times, lengths varied: between which means they are (default: 1)",
+        help="replay synthetic loads N times with different lengths, and report the range of the means (default: 1)",
     )
     parser.add_argument(
-        "--predicted", metavar="FILE", help="say whether the predictions of an export (its verify.json) held instead"
+        "--predicted", metavar="FILE", help="instead, say whether the predictions of an export (its verify.json) hold"
     )
-    parser.add_argument("-o", "--output", default=".", metavar="FOLDER", help="where accuracy.json, .csv and .html go")
+    parser.add_argument("-o", "--output", default=".", metavar="FOLDER", help="folder of accuracy.json, .csv, .html")
     command.add_jobs(parser)
     return parser

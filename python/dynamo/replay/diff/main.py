@@ -78,13 +78,13 @@ def _finite(value: Any) -> Any:
 def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.replay.diff",
-        description="Say what differs between two runs: figures, where latencies come from, single requests, routing.",
+        description="Compare two runs: figures, parts of latencies, single requests, routing.",
         epilog="A and B are reports (--report-json) or rows (--report-jsonl), plain or .gz. Requests, distributions "
-        "and routing decisions are compared if rows of both are given, and where latencies come from if both runs had "
-        "--explain. Exit codes: 0, 1 if a condition fails, 2 for bad input.",
+        "and routing decisions are compared if rows of both are given, and parts of latencies if both runs had "
+        "--explain. Exit codes: 0; 1 if a condition of --fail-if holds; 2 for bad input.",
     )
-    parser.add_argument("a", metavar="A", help="the run before: a report, or rows")
-    parser.add_argument("b", metavar="B", help="the run after, likewise")
+    parser.add_argument("a", metavar="A", help="the earlier run: a report, or rows")
+    parser.add_argument("b", metavar="B", help="the later run: a report, or rows")
     parser.add_argument("--rows", nargs=2, metavar=("A_ROWS", "B_ROWS"), help="rows of both, if A and B are reports")
     parser.add_argument(
         "--fail-if",
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"requests that are listed in either direction (default: {MOVERS})",
     )
-    parser.add_argument("--html", metavar="FILE", help="also write a page of it, one file for a browser")
+    parser.add_argument("--html", metavar="FILE", help="also write the comparison as an HTML page")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print Markdown, for pull requests")
     form.add_argument("--json", action="store_true", help="print JSON, for programs")

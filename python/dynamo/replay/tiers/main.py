@@ -82,10 +82,10 @@ def _positive(text: str) -> int:
 def _parser() -> console.Parser:
     parser = console.Parser(
         prog="python -m dynamo.replay tiers",
-        description="Say how many prompt tokens of a trace caches of all sizes would find, exact for eviction by least "
-        "recent use and requests that run one after another on one worker, and at which size more memory begins to be "
-        "worth less. With --extra-engine-args, five sizes are replayed, too. (A trace with the name of this command is "
-        "replayed as ./tiers.)",
+        description="Show how many prompt tokens of a trace are hits in caches of all sizes, and the size from which "
+        "more memory is worth less. The curve is exact for LRU eviction and requests that run one after another on one "
+        "worker. With --extra-engine-args, five sizes are also replayed. (To replay a trace with the name of this "
+        "command, write ./tiers.)",
     )
     parser.add_argument(
         "trace_files",
@@ -111,6 +111,6 @@ def _parser() -> console.Parser:
         metavar="N",
         help="requests at a time in these replays",
     )
-    parser.add_argument("--html", metavar="FILE", help="also write a page with the curve, one file for a browser")
+    parser.add_argument("--html", metavar="FILE", help="also write an HTML page with the curve")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     return parser
