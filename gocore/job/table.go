@@ -89,12 +89,12 @@ var options = slices.Concat([]option{
 		help: "trace, Mooncake-style JSONL unless --trace-format says otherwise, plain or compressed (.gz, .zst); - " +
 			"reads standard input",
 		doc: "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for " +
-			"``trace_format=\"dynamo\"``, ``\"servegen\"`` and ``\"weka\"``. Or what ``load_trace`` has read, " +
-			"without the options of a trace, which it has already.",
+			"``trace_format=\"dynamo\"``, ``\"servegen\"`` and ``\"weka\"``. Or a ``Workload`` from ``load_trace``, " +
+			"which already includes the options of the trace.",
 	},
 	{
 		Field: strictjson.Field{Name: "config", Type: strictjson.Text{}}, shell: true, metavar: "FILE",
-		help: "JSON or YAML file with the run: parameters of the Python functions, and trace",
+		help: "JSON or YAML file with the run: its keys are trace and the parameters of the Python functions",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()},
@@ -103,8 +103,8 @@ var options = slices.Concat([]option{
 		group: workloadGroup,
 		help:  "format of the trace: " + strings.Join(workload.FormatNames(), ", ") + " (default: mooncake)",
 		doc: "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, " +
-			"``\"applied_compute_agentic\"``, ``\"dynamo\"``, or that of a public trace or of a load generator, for " +
-			"which docs/workloads.md has an example each.",
+			"``\"applied_compute_agentic\"``, ``\"dynamo\"``, or the format of a public trace or of a load generator; " +
+			"docs/workloads.md has an example of each.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
@@ -119,10 +119,9 @@ var options = slices.Concat([]option{
 		idle:  []idleWhen{withOwnPrefixes},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help: "fraction of each trace prompt replaced by a shared prefix, if the trace does not say what prompts " +
-			"share (default: 0)",
-		doc: "Fraction of each prompt that is replaced by a prefix which sessions share, 0 (default) to 1, in " +
-			"traces that do not say what prompts share.",
+		help:  "fraction of each trace prompt replaced by a shared prefix, for traces without block ids (default: 0)",
+		doc: "Fraction of each prompt that is replaced by a prefix shared between sessions, 0 (default) to 1, for " +
+			"traces without block ids.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32},
@@ -130,8 +129,8 @@ var options = slices.Concat([]option{
 		idle:  []idleWhen{withOwnPrefixes},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help:  "different shared prefixes among trace prompts (default: 0, off)",
-		doc:   "Number of different prefixes that do so; 0 (default) is none.",
+		help:  "number of different shared prefixes among trace prompts (default: 0, off)",
+		doc:   "Number of different shared prefixes; 0 (default) is none.",
 	},
 	{
 		Field: strictjson.Field{Name: "input_tokens", Type: strictjson.Any{}},
@@ -147,16 +146,16 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "output_tokens", Type: strictjson.Any{}},
 		kind:  kindSynthetic, positional: true, takes: takesLengths,
 		group: workloadGroup,
-		help:  "synthetic: tokens that each request asks for, likewise",
-		doc:   "Tokens that each request asks for, likewise.",
+		help:  "synthetic: output tokens of each request: a number, or a distribution, see below",
+		doc:   "Output tokens of each request: a number, or a distribution as for input_tokens.",
 	},
 	{
 		Field: strictjson.Field{Name: "request_count", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}},
 		kind:  kindSynthetic, required: true, instead: "request_rate_curve", positional: true,
 		group: workloadGroup,
-		help:  "synthetic: requests, or sessions if they have several turns",
-		doc: "Requests, or sessions if they have several turns. With request_rate_curve it may be left out: the " +
-			"run then has those of the curve.",
+		help:  "synthetic: number of requests, or of sessions if they have several turns",
+		doc: "Number of requests, or of sessions if they have several turns. With request_rate_curve it may be left " +
+			"out: the run then has the requests of one pass through the curve.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_interval_ms", Type: strictjson.Number{}, Default: 1.0},
@@ -189,19 +188,18 @@ var options = slices.Concat([]option{
 		idle:  []idleWhen{withConcurrency},
 		kind:  kindSynthetic, takes: takesPath, reads: true,
 		metavar: "FILE", group: workloadGroup,
-		help: "synthetic: CSV file with the columns time_s and rate_rps: arrivals per second that change, lines " +
-			"between rows",
+		help: "synthetic: CSV file with the columns time_s and rate_rps: a rate of arrivals that changes with time, " +
+			"interpolated between rows",
 		doc: "Arrivals per second that change with time, instead of request_rate: a CSV file with the columns " +
-			"``time_s`` (seconds, from 0) and ``rate_rps``, with lines between its rows. It starts again after the last row.",
+			"``time_s`` (seconds, from 0) and ``rate_rps``, interpolated linearly. It repeats after the last row.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_seed", Type: strictjson.Integer{Max: math.MaxUint64}},
 		idle:  []idleWhen{withConcurrency, withEvenArrivals},
 		kind:  kindSynthetic,
 		group: workloadGroup,
-		help:  "synthetic: decides when requests arrive, instead of --seed",
-		doc: "Decides when requests arrive, if their gaps are drawn, instead of seed, which still decides " +
-			"everything else.",
+		help:  "synthetic: seed of random arrivals (default: --seed)",
+		doc:   "Seed of random arrivals, in place of seed, which still applies to everything else.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_cv", Type: strictjson.Number{Min: workload.MinCV, Max: workload.MaxCV}},
@@ -216,8 +214,8 @@ var options = slices.Concat([]option{
 			Default: 1},
 		kind:  kindSynthetic,
 		group: workloadGroup,
-		help:  "synthetic: turns that follow each other in one session (default: 1)",
-		doc:   "Turns that follow each other in one session; 1 if not given.",
+		help:  "synthetic: number of turns in a session (default: 1)",
+		doc:   "Number of turns in a session; 1 if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0},
@@ -232,7 +230,7 @@ var options = slices.Concat([]option{
 		idle:  []idleWhen{withNothingShared},
 		kind:  kindSynthetic,
 		group: workloadGroup,
-		help:  "synthetic: different shared prefixes (default: 0, off)",
+		help:  "synthetic: number of different shared prefixes (default: 0, off)",
 		doc:   "Number of different shared prefixes; 0 (default) is none.",
 	},
 	{
@@ -246,8 +244,8 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		group: deploymentGroup,
-		help:  "simulated workers (default: 1)",
-		doc:   "Simulated workers of one pool; 1 if not given.",
+		help:  "number of simulated workers (default: 1)",
+		doc:   "Number of simulated workers in one pool; 1 if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
@@ -272,22 +270,23 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "prefill_engine_args", Type: strictjson.Text{}},
 		takes: takesEngineArgs,
 		group: deploymentGroup,
-		help:  "engine arguments of prefill workers, likewise",
-		doc: "The engine of prefill workers, which compute prompts. They make two pools instead of one, as do " +
-			"decode_engine_args and both numbers of workers; what they leave out is that of extra_engine_args.",
+		help:  "engine arguments of prefill workers, a JSON object or @FILE; they override --extra-engine-args",
+		doc: "The engine of prefill workers, which compute prompts: overrides of extra_engine_args. This argument, " +
+			"decode_engine_args and both numbers of workers make two pools instead of one.",
 	},
 	{
 		Field: strictjson.Field{Name: "decode_engine_args", Type: strictjson.Text{}},
 		takes: takesEngineArgs,
 		group: deploymentGroup,
-		help:  "engine arguments of decode workers, likewise",
-		doc:   "The engine of decode workers, which take over the KV of prompts and generate.",
+		help:  "engine arguments of decode workers, a JSON object or @FILE; they override --extra-engine-args",
+		doc: "The engine of decode workers, which receive the KV of prompts and generate: overrides of " +
+			"extra_engine_args.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(),
 			Added: router.ModeNames, Aliases: map[string]string{"kv": router.KVMode}}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
-		help:  strictjson.Listed(router.ModeNames(), "%s") + "; kv and dashes do as well; see docs/routers.md",
+		help:  strictjson.Listed(router.ModeNames(), "%s") + "; also kv, and dashes for underscores; see docs/routers.md",
 		doc:   strictjson.Listed(router.ModeNames(), "``%q``") + ", for two workers or more.",
 	},
 	{
@@ -303,41 +302,41 @@ var options = slices.Concat([]option{
 		Field:   strictjson.Field{Name: "router", Type: strictjson.Text{NonEmpty: true}},
 		takes:   takesRouter,
 		metavar: "MODULE:NAME", group: deploymentGroup,
-		help: "router in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; or a router mode; " +
+		help: "router in Python: MODULE:CLASS, FILE.py:CLASS or the name of an installed one; or a router mode; " +
 			"see docs/routers.md",
-		doc: "A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for " +
-			"two pools, or the text ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of one that is " +
-			"installed, of which each pool gets its own, made with ``router_config``. See docs/routers.md. What it " +
-			"raises ends the run.",
+		doc: "A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, or a pair " +
+			"of objects for two pools; or the string ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of an " +
+			"installed one, which is instantiated for each pool with ``router_config``. See docs/routers.md. An " +
+			"exception that it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "kv_event_lag_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
 		group: deploymentGroup,
-		help:  "how long after blocks are stored and removed the KV router learns of it (default: 0)",
-		doc: "How long after a worker has stored or removed blocks the router learns of it, in milliseconds of " +
-			"simulated time; 0 if not given. It learns at once of computed prompts and completed requests. For " +
+		help:  "delay until the KV router learns that blocks were stored or removed (default: 0)",
+		doc: "Delay until the router learns that a worker has stored or removed blocks, in milliseconds of simulated " +
+			"time; 0 if not given. Computed prompts and completed requests have no delay. For " +
 			"``router_mode=\"kv_router\"`` and routers in Python.",
 	},
 	{
 		Field:   strictjson.Field{Name: "timing_model", Type: strictjson.Text{NonEmpty: true}},
 		takes:   takesTimingModel,
 		metavar: "MODULE:NAME", group: deploymentGroup,
-		help: "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is installed; see " +
-			"docs/timing.md",
-		doc: "How long passes take, in Python instead of by the engine arguments: a function of a batch of parts of " +
-			"passes that returns their milliseconds, or the text ``\"module:name\"``, ``\"file.py:name\"`` or the " +
-			"name of one that is installed. See docs/timing.md. What it raises ends the run.",
+		help: "timing model in Python, for the duration of passes: MODULE:NAME, FILE.py:NAME or the name of an " +
+			"installed one; see docs/timing.md",
+		doc: "A timing model in Python, in place of the one in the engine arguments: a function of a batch of parts " +
+			"of passes that returns their milliseconds, or the string ``\"module:name\"``, ``\"file.py:name\"`` or " +
+			"the name of an installed one. See docs/timing.md. An exception that it raises ends the run.",
 	},
 	{
 		Field:   strictjson.Field{Name: "scheduler_policy", Type: strictjson.Text{NonEmpty: true}},
 		takes:   takesPolicy,
 		metavar: "MODULE:NAME", group: deploymentGroup,
-		help: "which waiting request an engine admits next and which running one it preempts, in Python: " +
-			"MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; see docs/schedulers.md",
-		doc: "Which waiting request each engine admits next, and which running one it preempts, in Python: an " +
-			"object with ``next(waiting, engine)`` or ``victim(running, engine)``, or the text ``\"module:Class\"``, " +
-			"``\"file.py:Class\"`` or the name of one that is installed. For the engines of Dynamo's mocker of type " +
-			"vllm and trtllm. See docs/schedulers.md. What it raises ends the run.",
+		help: "scheduler policy in Python, for which request an engine admits or preempts next: MODULE:CLASS, " +
+			"FILE.py:CLASS or the name of an installed one; see docs/schedulers.md",
+		doc: "A policy in Python for which waiting request an engine admits next, and which running one it preempts: " +
+			"an object with ``next(waiting, engine)`` or ``victim(running, engine)``, or the string " +
+			"``\"module:Class\"``, ``\"file.py:Class\"`` or the name of an installed one. For the engines of " +
+			"Dynamo's mocker of type vllm and trtllm. See docs/schedulers.md. An exception that it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},
@@ -358,7 +357,7 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "router_decisions_mode",
 			Type: strictjson.Enum{Choices: []string{"check", "force"}}, Default: "check"},
 		group: deploymentGroup,
-		help:  "check (default): only cheapest workers; or force",
+		help:  "check (default): a repeated decision must be among the cheapest; force: repeat it anyway",
 		doc: "With ``\"check\"`` (default) a repeated decision that is not among the cheapest is an error, with " +
 			"``\"force\"`` it is carried out.",
 	},
@@ -372,10 +371,10 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "model", Type: strictjson.Text{NonEmpty: true}},
 		group: deploymentGroup,
-		help: "model that vLLM serves: KV cache groups, block size, blocks and GPUs follow from it; \"python -m " +
-			"dynamo.replay models\" lists them",
-		doc: "A model that vLLM serves, from which KV cache groups, block size, blocks and GPUs follow: the engine " +
-			"argument of this name, of all pools. See docs/hybrid.md.",
+		help: "model that vLLM serves, which determines KV cache groups, block size, blocks and GPUs; \"python -m " +
+			"dynamo.replay models\" lists the models",
+		doc: "A model that vLLM serves, which determines KV cache groups, block size, blocks and GPUs: the engine " +
+			"argument of this name, for all pools. See docs/hybrid.md.",
 	},
 	{
 		Field: strictjson.Field{Name: "model_name", Type: strictjson.Text{NonEmpty: true}},
@@ -387,15 +386,16 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
 		takes: takesPlanner,
-		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and " +
-			"``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
+		doc: "A planner that changes the number of workers of each pool during the run: an object with " +
+			"``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends " +
+			"the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "autoscaler", Type: strictjson.Text{NonEmpty: true}},
 		takes: takesAutoscaler,
 		group: deploymentGroup,
 		help:  "policy that changes the number of workers: hpa, keda, queue or schedule, a JSON object or @FILE",
-		doc: "A policy that changes the number of workers as the run goes on: a dict with the key ``policy`` " +
+		doc: "A policy that changes the number of workers during the run: a dict with the key ``policy`` " +
 			"(``\"hpa\"``, ``\"keda\"``, ``\"queue\"`` or ``\"schedule\"``), or a list of dicts for two pools. See " +
 			"docs/planner.md.",
 	},
@@ -410,9 +410,9 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Text{NonEmpty: true}},
 		takes: takesObjectOrPath,
 		group: deploymentGroup,
-		help:  "the planner of ai-dynamo changes the number of workers: its settings, a JSON object, @FILE or a path",
-		doc: "The planner of ai-dynamo changes the number of workers: its settings, a dict or the path of a JSON " +
-			"or YAML file. It needs ``planner_python``. See docs/planner.md.",
+		help:  "settings of ai-dynamo's planner, which then changes the number of workers: a JSON object, @FILE or a path",
+		doc: "Settings of ai-dynamo's planner, which then changes the number of workers: a dict or the path of a " +
+			"JSON or YAML file. It needs ``planner_python``. See docs/planner.md.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_python", Type: strictjson.Text{NonEmpty: true}},
@@ -426,9 +426,9 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "benchmark_granularity", Type: strictjson.Integer{Min: 1, Max: 1 << 20},
 			Default: 8},
 		group: deploymentGroup,
-		help:  "steps per axis of the predictions that --planner-config with target sla begins with (default: 8)",
-		doc: "Steps per axis of the predictions by AIC that ``planner_config`` with the optimization target " +
-			"``sla`` begins with; 8 if not given.",
+		help:  "with --planner-config and target sla: steps per axis of its initial predictions (default: 8)",
+		doc: "Steps per axis of the initial AIC predictions for ``planner_config`` with the optimization target " +
+			"``sla``; 8 if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "gpu_hour_price", Type: strictjson.Number{MinOpen: true}},
@@ -440,58 +440,58 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "faults", Type: strictjson.Text{}},
 		takes: takesFaults,
 		group: faultGroup, metavar: "FILE",
-		help: "script of what goes wrong: crash, slow, pause, partition and the like, one JSON object per line, or YAML",
-		doc: "What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and " +
+		help: "script of faults (crash, slow, pause, partition and others), one JSON object per line, or YAML; see " +
+			"docs/faults.md",
+		doc: "Faults: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and " +
 			"others, or the path of a JSONL or YAML file with them. See docs/faults.md.",
 	},
 	faultOption("fault_rate", strictjson.Number{Max: 1e6}, 1.0,
-		"how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
-		"How many times as often faults with ``mtbf_s`` happen; 1.0 if not given, 0 for never.",
+		"factor on the frequency of faults with mtbf_s (default: 1; 0: never)",
+		"Factor on the frequency of faults with ``mtbf_s``; 1.0 if not given, 0 for never.",
 		withoutScript, withoutRates),
 	faultOption("migration_limit", strictjson.Integer{Max: 1000}, 0,
-		"how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
-		"How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the "+
-			"prompt, as Dynamo's frontend does; 0 if not given.",
+		"how often a request whose worker is lost may continue on another one, with its tokens (default: 0)",
+		"How often a request whose worker is lost may continue on another one, with its tokens as part of the "+
+			"prompt, as with Dynamo's frontend; 0 if not given.",
 		withoutFaults, withoutWorkerFaults),
 	faultOption("detection_ms", strictjson.Number{Max: 1e15}, 0.0,
-		"until it is noticed that a worker is lost, requests are sent there (default: 0; a live record lives 10000)",
-		"Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if "+
-			"not given; the records of live workers live 10,000.",
+		"time until the loss of a worker is noticed; until then it is sent requests (default: 0; live: 10000)",
+		"Time until the loss of a worker is noticed, in milliseconds. Until then requests are sent to it. 0 if "+
+			"not given; the records of live workers expire after 10,000.",
 		withoutFaults, withoutLosses),
 	faultOption("avoid_ms", strictjson.Number{Max: 1e15}, 0.0,
-		"nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: "+
-			"up to 5000)",
-		"How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. "+
+		"how long a worker gets no requests after its streams have broken (default: 0; Dynamo's frontend: up to 5000)",
+		"How long a worker gets no requests after its streams have broken, in milliseconds; 0 if not given. "+
 			"Dynamo's frontend avoids it for up to 5,000.",
 		withoutFaults, withoutCrashes),
 	faultOption("retry_refused_ms", strictjson.Number{Max: 1e15}, 0.0,
-		"requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
-		"How long after its streams have broken off requests that are sent to a lost worker go to the router again, "+
-			"``migration_limit`` times at most, in milliseconds; 0 if not given. Later they fail at once. Dynamo's "+
+		"how long after a worker's streams have broken requests sent to it return to the router (default: 0)",
+		"How long after the streams of a lost worker have broken requests sent to it return to the router, at most "+
+			"``migration_limit`` times, in milliseconds; 0 if not given. Later ones fail immediately. Dynamo's "+
 			"frontend does this with its KV-aware router.",
 		withoutFaults, withoutCrashes, withoutRetries),
 	faultOption("router_rules", strictjson.Enum{Choices: []string{"1.3", "1.6"}}, "1.3",
-		"what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",
-		"What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not "+
-			"given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the "+
-			"workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused "+
-			"request goes to the router again.",
+		"release of Dynamo whose rules apply to a lost worker until its loss is noticed (default: 1.3)",
+		"The release of Dynamo whose rules apply to a lost worker until its loss is noticed: ``1.3`` if not "+
+			"given. With ``1.6``, a worker that breaks a stream or refuses a request is avoided until the frontend "+
+			"lists its workers again, ``avoid_ms`` after the loss and every 5,000 ms from then on, and a refused "+
+			"request returns to the router.",
 		withoutFaults, withoutCrashes),
 	faultOption("client_timeout_ms", strictjson.Number{MinOpen: true, Max: 1e15}, nil,
-		"clients give a request up that takes longer",
-		"Time after which a client gives a request up, in milliseconds; never if not given."),
+		"time after which clients give up a request (default: never)",
+		"Time after which a client gives up a request, in milliseconds; never if not given."),
 	faultOption("client_retries", strictjson.Integer{Max: 1000}, 0,
-		"how often a client begins a request anew that has failed or timed out (default: 0)",
-		"How often a client begins a request anew that has failed or timed out; 0 if not given.",
+		"how often a client restarts a request that has failed or timed out (default: 0)",
+		"How often a client restarts a request that has failed or timed out; 0 if not given.",
 		withoutFaults),
 	faultOption("client_backoff_ms", strictjson.Number{Max: 1e15}, 1000.0,
-		"pause before the first of these, doubled each time (default: 1000)",
-		"Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not given.",
+		"pause before the first retry of a client, doubled each time (default: 1000)",
+		"Pause before the first retry of a client, in milliseconds, which doubles each time; 1000.0 if not given.",
 		withoutFaults, withoutClientRetries),
 	faultOption("hedge_after_ms", strictjson.Number{Max: 1e15}, nil,
-		"send a request a second time that has no token after so long; the first answer counts",
-		"Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that "+
-			"has the first token; the other one is cancelled. Never if not given."),
+		"time without a token after which a request is sent a second time; the first answer counts (default: never)",
+		"Time without a token, in milliseconds, after which a request is sent a second time. The attempt with the "+
+			"first token counts; the other one is cancelled. Never if not given."),
 	{
 		Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}},
 			Default: offlineMode},
@@ -509,10 +509,10 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "agentic_lanes", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}},
 		kind:  kindTrace,
 		group: runGroup,
-		help:  "traces of agents: ignore when whole runs of agents began and keep this many of them in flight",
-		doc: "For traces of agents (``agentic_mooncake``, ``weka``, ``dynamo`` with agents): ignore when each " +
-			"graph of requests that wait for each other began, and keep this many graphs in flight. The next one " +
-			"begins when all requests of one are over.",
+		help:  "traces of agents: ignore the recorded starts of whole agent runs and keep this many in flight",
+		doc: "For traces of agents (``agentic_mooncake``, ``weka``, ``dynamo`` with agents): ignore the recorded " +
+			"start of each graph of dependent requests, and keep this many graphs in flight. When all requests of " +
+			"a graph have ended, the next one begins.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0},
@@ -524,8 +524,8 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "seed", Type: strictjson.Integer{Max: math.MaxUint64}, Default: 0},
 		group: runGroup,
-		help:  "decides what is drawn: ties between workers, lengths, arrivals, prefixes (default: 0)",
-		doc: "Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal " +
+		help:  "seed of everything random: ties between workers, lengths, arrivals, prefixes (default: 0)",
+		doc: "Seed of everything random: ties between workers, and the draws of a synthetic workload. Equal " +
 			"seeds give equal runs; 0 if not given.",
 	},
 	{
@@ -543,9 +543,9 @@ var options = slices.Concat([]option{
 		metavar: "LIMITS",
 		help:    "stop once more than N values are over a limit: ttft_ms>2000:N,itl_ms>50:N; also tpot_ms, e2e_ms",
 		doc: "Stop once more values than a number are over a limit: ``\"ttft_ms>2000:24,itl_ms>50:900\"`` ends at " +
-			"the 25th TTFT over 2,000 ms, or the 901st gap over 50 ms; also ``tpot_ms`` and ``e2e_ms``. The report says " +
-			"how many are over each, at the least: ``late_ttft_ms`` and so on count requests that are over. So a run " +
-			"that cannot keep a service level ends early.",
+			"the 25th TTFT over 2,000 ms, or the 901st gap over 50 ms; also ``tpot_ms`` and ``e2e_ms``. The report has " +
+			"lower bounds of their numbers: ``late_ttft_ms`` and similar keys count requests that have ended. So a " +
+			"run that cannot meet a service level ends early.",
 	},
 	{
 		Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}},
@@ -575,19 +575,19 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "aic_perf_config", Type: strictjson.Text{}},
 		takes: takesAICConfig,
-		doc: "The GPUs for which a router with ``router_prefill_load_model=\"aic\"`` predicts how long prompts " +
-			"take: an AicPerfConfig or a dict of its fields.",
+		doc: "The GPUs for which a router with ``router_prefill_load_model=\"aic\"`` predicts the duration of " +
+			"prompts: an AicPerfConfig or a dict of its fields.",
 	},
 	{
 		Field: strictjson.Field{Name: "from_report", Type: strictjson.Text{}}, shell: true, reads: true,
 		group: runGroup,
-		help:  "repeat the run that wrote this JSON report; only outputs can be chosen anew",
+		help:  "repeat the run that wrote this JSON report; only output options can be added",
 	},
 }, aicOptions(), []option{
 	{
 		Field: strictjson.Field{Name: "report_json", Type: strictjson.Text{}}, shell: true, group: outputGroup,
 		metavar: "PATH",
-		help:    "report file, or a folder for it (default: here)",
+		help:    "report file, or a folder for it (default: the current folder)",
 	},
 	{
 		Field: strictjson.Field{Name: "rows", Type: strictjson.Bool{}}, // see keepsRows
@@ -605,8 +605,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "attribution", Type: strictjson.Bool{}, Default: false},
 		aside: true,
 		flag:  "--explain", group: outputGroup,
-		help: "print what latencies consist of, and add that to the report and its rows",
-		doc: "Divide the time to first token and the latency of every request exactly among its parts, such as " +
+		help: "print the parts of latencies, and add them to the report and its rows",
+		doc: "Divide the time to first token and the latency of every request exactly into parts, such as " +
 			"waiting for a worker, its own prompt, or others' prompts: ``report[\"attribution\"]``, and columns of " +
 			"the rows. See docs/why.md. False if not given.",
 	},
@@ -643,7 +643,7 @@ var options = slices.Concat([]option{
 		Field:   strictjson.Field{Name: "timeseries_step", Type: strictjson.Text{NonEmpty: true}},
 		aside:   true,
 		metavar: "TIME", group: outputGroup,
-		help: "length of its windows, such as 500ms (default: 1s)",
+		help: "length of the windows of --timeseries, such as 500ms (default: 1s)",
 		doc: "Keep ``report.timeseries``, with windows of this length, such as ``\"1s\"`` or ``\"500ms\"``. 1s if " +
 			"only the file is given.",
 	},
@@ -652,18 +652,17 @@ var options = slices.Concat([]option{
 		aside: true, takes: takesTelemetry,
 		doc: "Takes samples of queues, KV use and traffic **during** the run: a " +
 			"``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, " +
-			"jsonl_path=None)``. A callback is called with each, in the calling thread, and an exception that it " +
-			"raises ends the run; a file gets a line for each; ``report.telemetry.samples`` has all, unless only the " +
-			"others are asked for.",
+			"jsonl_path=None)``. A callback is called with each sample, in the calling thread, and an exception that " +
+			"it raises ends the run. A file gets a line for each sample. ``report.telemetry.samples`` has all, " +
+			"unless only a callback or a file is given.",
 	},
 	{
 		Field: strictjson.Field{Name: "html", Type: strictjson.Text{NonEmpty: true}},
 		aside: true, takes: takesPath, writes: true,
 		metavar: "PATH", group: outputGroup,
-		help: "also write a page about the run for a browser: one file, without anything from the net",
-		doc: "Also write a page about the run to this file: summary, distributions, queues and KV use over time, " +
-			"slowest requests. One file for a browser, without anything from the net. The report gets the " +
-			"attribution of latencies, too.",
+		help: "also write a self-contained HTML page about the run",
+		doc: "Also write a self-contained HTML page about the run to this file: summary, distributions, queues and " +
+			"KV use over time, slowest requests. The report also gets the attribution of latencies.",
 	},
 	{
 		Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}},
@@ -671,7 +670,7 @@ var options = slices.Concat([]option{
 		metavar: "PATH", group: outputGroup,
 		help: "also write the workload as a Mooncake trace",
 		doc: "Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning " +
-			"says with which ``trace_format`` and ``trace_block_size``.",
+			"gives the ``trace_format`` and ``trace_block_size`` for it.",
 	},
 	{Field: strictjson.Field{Name: "expected_inputs", Type: strictjson.Any{}}, aside: true}, // see parseRepeats
 })

@@ -176,113 +176,116 @@ def run_trace_replay(
 
     Args:
         trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
-            ``trace_format="dynamo"``, ``"servegen"`` and ``"weka"``. Or what ``load_trace`` has read, without the
-            options of a trace, which it has already.
+            ``trace_format="dynamo"``, ``"servegen"`` and ``"weka"``. Or a ``Workload`` from ``load_trace``, which
+            already includes the options of the trace.
         trace_format: ``"mooncake"`` (default), ``"mooncake-delta"``, ``"agentic_mooncake"``,
-            ``"applied_compute_agentic"``, ``"dynamo"``, or that of a public trace or of a load generator, for which
-            docs/workloads.md has an example each.
+            ``"applied_compute_agentic"``, ``"dynamo"``, or the format of a public trace or of a load generator;
+            docs/workloads.md has an example of each.
         trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
-        trace_shared_prefix_ratio: Fraction of each prompt that is replaced by a prefix which sessions share, 0
-            (default) to 1, in traces that do not say what prompts share.
-        trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
-        num_workers: Simulated workers of one pool; 1 if not given.
+        trace_shared_prefix_ratio: Fraction of each prompt that is replaced by a prefix shared between sessions, 0
+            (default) to 1, for traces without block ids.
+        trace_num_prefix_groups: Number of different shared prefixes; 0 (default) is none.
+        num_workers: Number of simulated workers in one pool; 1 if not given.
         num_prefill_workers: Prefill workers of two pools; 1 if not given.
         num_decode_workers: Decode workers of two pools; 1 if not given.
         extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
-        prefill_engine_args: The engine of prefill workers, which compute prompts. They make two pools instead of one,
-            as do decode_engine_args and both numbers of workers; what they leave out is that of extra_engine_args.
-        decode_engine_args: The engine of decode workers, which take over the KV of prompts and generate.
+        prefill_engine_args: The engine of prefill workers, which compute prompts: overrides of extra_engine_args. This
+            argument, decode_engine_args and both numbers of workers make two pools instead of one.
+        decode_engine_args: The engine of decode workers, which receive the KV of prompts and generate: overrides of
+            extra_engine_args.
         router_mode: ``"round_robin"`` (default), ``"kv_router"``, ``"random"``, ``"least_requests"``,
             ``"least_tokens"``, ``"power_of_two"``, ``"consistent_hash"``, ``"prefix_hash"``, ``"sticky_least_loaded"``,
             ``"manual"``, ``"bucket"``, ``"sglang_cache_aware"``, ``"smg_cache_aware"``, ``"vllm_cache_aware"`` or
             ``"endpoint_picker"``, for two workers or more.
         router_config: Settings of the router: a KvRouterConfig for ``"kv_router"``, or a dict of the settings of that
             ``router_mode`` (docs/reference/routing-modes.md).
-        router: A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for two
-            pools, or the text ``"module:Class"``, ``"file.py:Class"`` or the name of one that is installed, of which
-            each pool gets its own, made with ``router_config``. See docs/routers.md. What it raises ends the run.
-        kv_event_lag_ms: How long after a worker has stored or removed blocks the router learns of it, in milliseconds
-            of simulated time; 0 if not given. It learns at once of computed prompts and completed requests. For
+        router: A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, or a pair of
+            objects for two pools; or the string ``"module:Class"``, ``"file.py:Class"`` or the name of an installed
+            one, which is instantiated for each pool with ``router_config``. See docs/routers.md. An exception that it
+            raises ends the run.
+        kv_event_lag_ms: Delay until the router learns that a worker has stored or removed blocks, in milliseconds of
+            simulated time; 0 if not given. Computed prompts and completed requests have no delay. For
             ``router_mode="kv_router"`` and routers in Python.
-        timing_model: How long passes take, in Python instead of by the engine arguments: a function of a batch of parts
-            of passes that returns their milliseconds, or the text ``"module:name"``, ``"file.py:name"`` or the name of
-            one that is installed. See docs/timing.md. What it raises ends the run.
-        scheduler_policy: Which waiting request each engine admits next, and which running one it preempts, in Python:
-            an object with ``next(waiting, engine)`` or ``victim(running, engine)``, or the text ``"module:Class"``,
-            ``"file.py:Class"`` or the name of one that is installed. For the engines of Dynamo's mocker of type vllm
-            and trtllm. See docs/schedulers.md. What it raises ends the run.
+        timing_model: A timing model in Python, in place of the one in the engine arguments: a function of a batch of
+            parts of passes that returns their milliseconds, or the string ``"module:name"``, ``"file.py:name"`` or the
+            name of an installed one. See docs/timing.md. An exception that it raises ends the run.
+        scheduler_policy: A policy in Python for which waiting request an engine admits next, and which running one it
+            preempts: an object with ``next(waiting, engine)`` or ``victim(running, engine)``, or the string
+            ``"module:Class"``, ``"file.py:Class"`` or the name of an installed one. For the engines of Dynamo's mocker
+            of type vllm and trtllm. See docs/schedulers.md. An exception that it raises ends the run.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``, with
             ``dp_rank`` if the router chooses ranks), which may be a per-request file of another run.
         router_decisions_mode: With ``"check"`` (default) a repeated decision that is not among the cheapest is an
             error, with ``"force"`` it is carried out.
         router_policy_config: A router policy file. Not built yet: refused.
-        model: A model that vLLM serves, from which KV cache groups, block size, blocks and GPUs follow: the engine
-            argument of this name, of all pools. See docs/hybrid.md.
+        model: A model that vLLM serves, which determines KV cache groups, block size, blocks and GPUs: the engine
+            argument of this name, for all pools. See docs/hybrid.md.
         model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
-        planner: Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and
-            ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.
-        autoscaler: A policy that changes the number of workers as the run goes on: a dict with the key ``policy``
+        planner: A planner that changes the number of workers of each pool during the run: an object with
+            ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the
+            run.
+        autoscaler: A policy that changes the number of workers during the run: a dict with the key ``policy``
             (``"hpa"``, ``"keda"``, ``"queue"`` or ``"schedule"``), or a list of dicts for two pools. See
             docs/planner.md.
         planner_log: Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.
-        planner_config: The planner of ai-dynamo changes the number of workers: its settings, a dict or the path of a
-            JSON or YAML file. It needs ``planner_python``. See docs/planner.md.
+        planner_config: Settings of ai-dynamo's planner, which then changes the number of workers: a dict or the path of
+            a JSON or YAML file. It needs ``planner_python``. See docs/planner.md.
         planner_python: The interpreter of an environment with ai-dynamo, which ``planner_config`` needs; if not given,
             the environment variable ``DYNOSIM_PLANNER_PYTHON``.
-        benchmark_granularity: Steps per axis of the predictions by AIC that ``planner_config`` with the optimization
-            target ``sla`` begins with; 8 if not given.
+        benchmark_granularity: Steps per axis of the initial AIC predictions for ``planner_config`` with the
+            optimization target ``sla``; 8 if not given.
         gpu_hour_price: The price of a GPU for an hour, in any currency. It adds ``gpu_cost`` to the report: GPU hours
             times price.
-        faults: What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and others,
-            or the path of a JSONL or YAML file with them. See docs/faults.md.
-        fault_rate: How many times as often faults with ``mtbf_s`` happen; 1.0 if not given, 0 for never.
-        migration_limit: How often a request whose worker is lost goes on at another one, with the tokens that it has as
-            part of the prompt, as Dynamo's frontend does; 0 if not given.
-        detection_ms: Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent
-            there. 0 if not given; the records of live workers live 10,000.
-        avoid_ms: How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not
-            given. Dynamo's frontend avoids it for up to 5,000.
-        retry_refused_ms: How long after its streams have broken off requests that are sent to a lost worker go to the
-            router again, ``migration_limit`` times at most, in milliseconds; 0 if not given. Later they fail at once.
+        faults: Faults: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and others, or the
+            path of a JSONL or YAML file with them. See docs/faults.md.
+        fault_rate: Factor on the frequency of faults with ``mtbf_s``; 1.0 if not given, 0 for never.
+        migration_limit: How often a request whose worker is lost may continue on another one, with its tokens as part
+            of the prompt, as with Dynamo's frontend; 0 if not given.
+        detection_ms: Time until the loss of a worker is noticed, in milliseconds. Until then requests are sent to it. 0
+            if not given; the records of live workers expire after 10,000.
+        avoid_ms: How long a worker gets no requests after its streams have broken, in milliseconds; 0 if not given.
+            Dynamo's frontend avoids it for up to 5,000.
+        retry_refused_ms: How long after the streams of a lost worker have broken requests sent to it return to the
+            router, at most ``migration_limit`` times, in milliseconds; 0 if not given. Later ones fail immediately.
             Dynamo's frontend does this with its KV-aware router.
-        router_rules: What the router of a release of Dynamo does about a lost worker before its loss is noticed:
-            ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until
-            the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused
-            request goes to the router again.
-        client_timeout_ms: Time after which a client gives a request up, in milliseconds; never if not given.
-        client_retries: How often a client begins a request anew that has failed or timed out; 0 if not given.
-        client_backoff_ms: Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not
-            given.
+        router_rules: The release of Dynamo whose rules apply to a lost worker until its loss is noticed: ``1.3`` if not
+            given. With ``1.6``, a worker that breaks a stream or refuses a request is avoided until the frontend lists
+            its workers again, ``avoid_ms`` after the loss and every 5,000 ms from then on, and a refused request
+            returns to the router.
+        client_timeout_ms: Time after which a client gives up a request, in milliseconds; never if not given.
+        client_retries: How often a client restarts a request that has failed or timed out; 0 if not given.
+        client_backoff_ms: Pause before the first retry of a client, in milliseconds, which doubles each time; 1000.0 if
+            not given.
         hedge_after_ms: Time without a token, in milliseconds, after which a request is sent a second time. The attempt
-            counts that has the first token; the other one is cancelled. Never if not given.
+            with the first token counts; the other one is cancelled. Never if not given.
         replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
         replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
-        agentic_lanes: For traces of agents (``agentic_mooncake``, ``weka``, ``dynamo`` with agents): ignore when each
-            graph of requests that wait for each other began, and keep this many graphs in flight. The next one begins
-            when all requests of one are over.
+        agentic_lanes: For traces of agents (``agentic_mooncake``, ``weka``, ``dynamo`` with agents): ignore the
+            recorded start of each graph of dependent requests, and keep this many graphs in flight. When all requests
+            of a graph have ended, the next one begins.
         arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.
-        seed: Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds
-            give equal runs; 0 if not given.
+        seed: Seed of everything random: ties between workers, and the draws of a synthetic workload. Equal seeds give
+            equal runs; 0 if not given.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
         stop_when_late: Stop once more values than a number are over a limit: ``"ttft_ms>2000:24,itl_ms>50:900"`` ends
-            at the 25th TTFT over 2,000 ms, or the 901st gap over 50 ms; also ``tpot_ms`` and ``e2e_ms``. The report
-            says how many are over each, at the least: ``late_ttft_ms`` and so on count requests that are over. So a run
-            that cannot keep a service level ends early.
+            at the 25th TTFT over 2,000 ms, or the 901st gap over 50 ms; also ``tpot_ms`` and ``e2e_ms``. The report has
+            lower bounds of their numbers: ``late_ttft_ms`` and similar keys count requests that have ended. So a run
+            that cannot meet a service level ends early.
         sla_ttft_ms: Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report:
             requests that meet all of them.
         sla_tpot_ms: Bound on the time per output token, the mean gap between a request's tokens, in milliseconds.
         sla_itl_ms: The other name of sla_tpot_ms.
         sla_e2e_ms: Bound on the time from arrival to the last token, in milliseconds.
-        aic_perf_config: The GPUs for which a router with ``router_prefill_load_model="aic"`` predicts how long prompts
-            take: an AicPerfConfig or a dict of its fields.
+        aic_perf_config: The GPUs for which a router with ``router_prefill_load_model="aic"`` predicts the duration of
+            prompts: an AicPerfConfig or a dict of its fields.
         rows: With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests
             takes much less memory. True if not given.
         capture_per_request: With True, ``report.per_request`` is a list with a dict for each request, as files of
             ``report_jsonl_path`` have it. None if not given.
-        attribution: Divide the time to first token and the latency of every request exactly among its parts, such as
-            waiting for a worker, its own prompt, or others' prompts: ``report["attribution"]``, and columns of the
-            rows. See docs/why.md. False if not given.
+        attribution: Divide the time to first token and the latency of every request exactly into parts, such as waiting
+            for a worker, its own prompt, or others' prompts: ``report["attribution"]``, and columns of the rows. See
+            docs/why.md. False if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
         timeline: Also write a timeline to this file, which ui.perfetto.dev shows: passes and counters of each worker,
             what each request waited for, and arrows from the router to its workers. See docs/timeline.md.
@@ -293,13 +296,13 @@ def run_trace_replay(
             only the file is given.
         telemetry_options: Takes samples of queues, KV use and traffic **during** the run: a
             ``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, jsonl_path=None)``. A
-            callback is called with each, in the calling thread, and an exception that it raises ends the run; a file
-            gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for.
-        html: Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest
-            requests. One file for a browser, without anything from the net. The report gets the attribution of
-            latencies, too.
+            callback is called with each sample, in the calling thread, and an exception that it raises ends the run. A
+            file gets a line for each sample. ``report.telemetry.samples`` has all, unless only a callback or a file is
+            given.
+        html: Also write a self-contained HTML page about the run to this file: summary, distributions, queues and KV
+            use over time, slowest requests. The report also gets the attribution of latencies.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
-            says with which ``trace_format`` and ``trace_block_size``.
+            gives the ``trace_format`` and ``trace_block_size`` for it.
         on_progress: Called about twenty times a second during the run and once at its end, in the calling thread, with
             a ``Progress``: ``phase``, ``simulated_ms``, and requests ``done`` of ``total``. An exception that it raises
             stops the run.
@@ -478,20 +481,18 @@ def run_synthetic_trace_replay(
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
             ``"uniform(100,4000)"``, ``"normal(mean=2000,std=500)"``, ``"lognormal(mean=2000,cv=0.8,max=32000)"``, or
             ``"empirical(FILE)"`` for a file with one number per line. The middle two take ``min`` and ``max``.
-        output_tokens: Tokens that each request asks for, likewise.
-        request_count: Requests, or sessions if they have several turns. With request_rate_curve it may be left out: the
-            run then has those of the curve.
+        output_tokens: Output tokens of each request: a number, or a distribution as for input_tokens.
+        request_count: Number of requests, or of sessions if they have several turns. With request_rate_curve it may be
+            left out: the run then has the requests of one pass through the curve.
         arrival_interval_ms: Time between arrivals, in milliseconds; 1.0 if not given.
         arrival_process: How the gaps between arrivals vary: ``"constant"`` (default), ``"poisson"``, ``"gamma"`` or
             ``"weibull"``. All but the first need request_rate or request_rate_curve.
         request_rate: Mean arrivals per second, instead of arrival_interval_ms.
         request_rate_curve: Arrivals per second that change with time, instead of request_rate: a CSV file with the
-            columns ``time_s`` (seconds, from 0) and ``rate_rps``, with lines between its rows. It starts again after
-            the last row.
-        arrival_seed: Decides when requests arrive, if their gaps are drawn, instead of seed, which still decides
-            everything else.
+            columns ``time_s`` (seconds, from 0) and ``rate_rps``, interpolated linearly. It repeats after the last row.
+        arrival_seed: Seed of random arrivals, in place of seed, which still applies to everything else.
         arrival_cv: Standard deviation of gamma or weibull gaps divided by their mean; above 1 requests come in bursts.
-        turns_per_session: Turns that follow each other in one session; 1 if not given.
+        turns_per_session: Number of turns in a session; 1 if not given.
         shared_prefix_ratio: Fraction of the prompt blocks shared within a prefix group, 0 (default) to 1.
         num_prefix_groups: Number of different shared prefixes; 0 (default) is none.
         inter_turn_delay_ms: Pause between the end of a turn and the start of the next, in milliseconds; 0 if not given.
