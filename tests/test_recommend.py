@@ -769,15 +769,17 @@ def test_traffic_of_sessions_is_as_it_arrives(tmp_path: Path) -> None:
 def test_headroom_in_words() -> None:
     found = {
         "factor": 1.234,
-        "rps": 2.5,
+        "rps": 2.468,
         "nominal_rps": 2.0,
         "limited_by": "p90_ttft_ms <= 9: got 10",
         "breaks_at": 1.25,
     }
     assert wording._headroom(found) == (
-        "holds up to 1.23 times this traffic, 2.5 instead of 2 requests/s; 1.25 times this traffic breaks it: "
+        "holds up to 1.23 times this traffic, 2.468 instead of 2 requests/s; 1.25 times this traffic breaks it: "
         "p90_ttft_ms <= 9: got 10"
     )
+    sessions = wording._headroom({**found, "rps": 2.02})
+    assert "2.02 instead of 2 requests/s (turns wait for answers, so they do not come 1.23 times as fast);" in sessions
     edge = wording._headroom({**found, "factor": 1.0, "breaks_at": 1.01})
     assert edge.startswith("holds at this traffic, 2 requests/s, and hardly beyond; 1.01 times this traffic breaks it")
     assert wording._headroom({**found, "breaks_at": None}).endswith("; more traffic was not tried")

@@ -141,7 +141,7 @@ func list(t *testing.T, indent string, table []field) string {
 
 const moduleHead = `"""The types of engine arguments, and the classes of those that are objects.
 
-Code generated from gocore/engineargs/fields.go and nested.go by go generate ./gocore/engineargs. DO NOT EDIT.
+Code generated from the tables of gocore/engineargs by go generate ./gocore/engineargs. DO NOT EDIT.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ func TestGeneratedTypes(t *testing.T) {
 
 const pageHead = `# Engine arguments
 
-<!-- Code generated from gocore/engineargs/fields.go and nested.go by go generate ./gocore/engineargs. DO NOT EDIT. -->
+<!-- Code generated from the tables of gocore/engineargs by go generate ./gocore/engineargs. DO NOT EDIT. -->
 
 They are the keys of ` + "`--extra-engine-args`, `--prefill-engine-args` and `--decode-engine-args`" +
 	` (a JSON object, or ` + "`@FILE`" + ` with JSON

@@ -1,6 +1,6 @@
 """The types of engine arguments, and the classes of those that are objects.
 
-Code generated from gocore/engineargs/fields.go and nested.go by go generate ./gocore/engineargs. DO NOT EDIT.
+Code generated from the tables of gocore/engineargs by go generate ./gocore/engineargs. DO NOT EDIT.
 """
 
 from __future__ import annotations

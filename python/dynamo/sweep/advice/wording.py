@@ -265,6 +265,8 @@ def _headroom(found: Mapping[str, Any]) -> str:
     if factor < 1.005:
         return f"holds at this traffic, {nominal:.4g} requests/s, and hardly beyond; {_breaks_at(found)}"
     more = f"{factor:.2f} times this traffic, {rate:.4g} instead of {nominal:.4g} requests/s"
+    if rate < 0.97 * factor * nominal:
+        more += f" (turns wait for answers, so they do not come {factor:.2f} times as fast)"
     return f"holds up to {more}; {_breaks_at(found)}"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -71,6 +72,11 @@ def _headline(content: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _with_flags(line: str) -> str:
+    """A line in which flags of command lines are not broken at their hyphens."""
+    return re.sub(r"--[\w-]+", r"<span class=flag>\g<0></span>", html.escape(line))
+
+
 def _advice(content: Mapping[str, Any]) -> str:
     """What ``recommend`` says, if the sweep is one of its."""
     found = content.get("recommendation")
@@ -79,7 +85,7 @@ def _advice(content: Mapping[str, Any]) -> str:
     rows = "".join(
         f"<dt>{html.escape(title)}</dt>"
         f"<dd{' class=short' if title == advice.SHORT else ''}>"
-        f"{''.join(f'<p>{html.escape(line)}</p>' for line in lines)}</dd>"
+        f"{''.join(f'<p>{_with_flags(line)}</p>' for line in lines)}</dd>"
         for title, lines in advice.sections(found)
     )
     button = "" if found["point"] is None else _button(found["point"])
