@@ -613,7 +613,7 @@ def case(**changed: Any) -> dict[str, Any]:
         (0.1, True, "saves nothing on this trace, 0.1 instead of 0.1 GPU hours, and the service level holds"),
         (0.077, True, "saves 23 % on this trace, 0.077 instead of 0.1 GPU hours, and the service level holds"),
         (0.077, False, "saves 23 % on this trace, 0.077 instead of 0.1 GPU hours, and the service level breaks (late)"),
-        (0.12, True, "takes 20 % more on this trace, 0.12 instead of 0.1 GPU hours"),
+        (0.12, True, "takes 20 % more, as the run lasts longer, on this trace, 0.12 instead of 0.1 GPU hours"),
     ],
 )
 def test_what_an_autoscaler_changes(after: float, holds: bool, said: str) -> None:
@@ -631,6 +631,52 @@ def test_what_a_loss_costs() -> None:
         "which percentiles leave out, and 2 go on elsewhere (--migration-limit 3)"
     )
     assert wording._loss(case(), {"basis": {**basis, "migration_limit": 0}}).endswith("and none goes on elsewhere")
+    priced = {"basis": basis, "gpus": 2, "cost_per_hour": 8}
+    spares = {"workers": 3, "gpus": 3, "holds": True}
+    kept = wording._loss(case(holds=False, spares=spares), priced)
+    assert kept.endswith(". 3 such workers (3 GPUs, 12.00 an hour) keep the service level then")
+    broken = wording._loss(case(holds=False, spares={**spares, "holds": False}), {**priced, "cost_per_hour": None})
+    assert broken.endswith(". 3 such workers (3 GPUs) do not keep the service level then either")
+
+
+def test_workers_that_survive_a_loss(trace: Path, tmp_path: Path) -> None:
+    """Up to two more workers, until the loss of any of them is survived: found by replays of each loss, too."""
+    name = "2 x vllm 1 GPU, 64 sequences, 2048 tokens, kv_router"
+
+    def answered(limit: float, gpus: int = 4) -> tuple[Any, float]:
+        question = asked(trace, sla=f"p90_ttft_ms<={limit}", gpus=gpus)
+        winner = next(each for each in candidates.enumerate_all(question) if each.name == name)
+        runner = search.Runner(question, tmp_path / "results.sqlite", {}, None)
+        peak = checks.peak_ms(search.rows_of(runner.run([winner])[name]))
+        return checks.disturbed(runner, winner, peak)[0], peak
+
+    held, peak = answered(900)
+    assert held["holds"]
+    assert held["spares"] is None
+
+    def worst_ttft_ms(workers: int) -> float:
+        engine = {**ENGINE, "scheduler": "vllm", "max_num_seqs": 64, "max_num_batched_tokens": 2048}
+        loss = {"kind": "crash", "at_ms": peak, "duration_ms": 0}
+        return max(
+            run_trace_replay(
+                trace,
+                num_workers=workers,
+                router_mode="kv_router",
+                migration_limit=3,
+                detection_ms=10_000,
+                extra_engine_args={**engine, "startup_time": 120},
+                faults=[{**loss, "target": f"worker:{lost}"}],
+            )["p90_ttft_ms"]
+            for lost in range(workers)
+        )
+
+    two, three, four = (worst_ttft_ms(workers) for workers in (2, 3, 4))
+    assert two > three > four
+    for limit, workers, holds in (((two + three) / 2, 3, True), ((three + four) / 2, 4, True), (0.9 * four, 4, False)):
+        loss, _ = answered(limit)
+        assert not loss["holds"]
+        assert loss["spares"] == {"workers": workers, "gpus": workers, "holds": holds}
+    assert answered(0.9 * four, gpus=2)[0]["spares"] is None  # nothing can be added
 
 
 def test_an_interval_without_a_lower_end() -> None:
@@ -659,7 +705,7 @@ def answer(**changed: Any) -> dict[str, Any]:
         "size": "2 x vLLM TP 1", "gpus": 2, "host_gb": None, "cost_per_hour": None, "flags": ["one"],
         "targets": [target],
         "durations": [], "headroom": None, "goodput_ratio": 0.95, "basis": {"router": None}, "sensitivity": [],
-        "question": {"objective": "fewest_gpus"},
+        "question": {"objective": "fewest_gpus"}, "good": {"sla_tpot_ms": 50},
         "cases": [case(holds=False)], **changed,
     }  # fmt: skip
 
@@ -716,7 +762,8 @@ def test_the_first_lines_of_an_answer() -> None:
     headroom = {"breaks_at": 1.25, "limited_by": "p90_ttft_ms <= 9: got 10"}
     found = answer(
         host_gb={"worker": 128.0, "all": 256.0}, cost_per_hour=8, flags=["one", "two"], goodput_ratio=0.419,
-        basis={"router": "kv_router"}, sensitivity=[{**longer, "point": 7}], headroom=headroom,
+        basis={"router": "kv_router", "request_gaps_ms": {"mean": 48.0, "p90": 61.04}},
+        sensitivity=[{**longer, "point": 7}], headroom=headroom,
         cases=[case(holds=True), case(policy={}, holds=False)],
     )  # fmt: skip
     start, holds, _, breaks, kept, other = wording._short(found)
@@ -724,11 +771,18 @@ def test_the_first_lines_of_an_answer() -> None:
         "start 2 x vLLM TP 1 = 2 GPUs, with 128 GB of host memory for the KV of each worker, 256 GB in all, behind "
         "Dynamo's KV-aware router, for 8.00 an hour"
     )
-    assert holds.endswith("; only 41.9 % of the requests keep each limit by themselves")
+    assert holds.endswith(
+        "; only 41.9 % of the requests keep each limit by themselves, the p90 of their mean gaps between tokens is 61 "
+        "ms"
+    )
     assert breaks == (
         "it breaks with 1.25 times this traffic (p90_ttft_ms <= 9: got 10), with passes that take 15 % longer"
     )
     assert kept == "it holds with the loss of a worker"
+    survived = wording._short({**found, "cases": [case(holds=False, spares={"workers": 3, "gpus": 3, "holds": True})]})
+    assert survived[3].endswith(", with the loss of a worker (3 such workers survive it)")
+    wide = wording._short({**found, "gpus": 4, "host_gb": {"worker": 256.0, "all": 512.0}})
+    assert ", with 256 GB of host memory for the KV of each worker (128 GB for each GPU), 512 GB in all," in wide[0]
     assert other.startswith("with as many GPUs, 4 x vllm (point 7) holds with passes that take 15 % longer, too")
     missed = {**found["targets"][0], "met": False, "value": 12.0}
     assert wording._short({**found, "targets": [missed]})[1].startswith(

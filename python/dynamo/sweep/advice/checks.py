@@ -30,6 +30,8 @@ _TRAFFIC = "traffic.jsonl"
 Rows = Sequence[Mapping[str, Any]]
 MOST_LOST = 4
 """How many workers of a pool are lost, each in a run of its own, of which the worst is shown."""
+MOST_SPARES = 2
+"""How many workers are added at most, until the service level survives the loss of one."""
 WAITING = 1
 """Waiting requests per worker that the autoscaler aims at."""
 AUTOSCALING = "autoscaling"
@@ -73,6 +75,7 @@ def basis(runner: Runner, winner: Candidate, point: Point, draws: int) -> dict[s
         "prompt_tokens": figures["total_input_tokens"] / requests,
         "answer_tokens": figures["total_output_tokens"] / requests,
         "reused_ratio": figures.get("prefix_cache_reused_ratio", 0.0),
+        "request_gaps_ms": {"mean": figures["mean_tpot_ms"], "p90": figures["p90_tpot_ms"]},
         "shapes": "grid" if question.searches_grid else None,
         "noticed_s": DETECTION_MS / 1000,
         "back_s": question.run["extra_engine_args"].get("startup_time", STARTUP_S),
@@ -151,7 +154,32 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
     if len(winner.pools) == 1 and winner.pools[0] > 1:
         policy = {"policy": "hpa", "target": WAITING, "min": 1, "max": winner.pools[0]}
         cases[AUTOSCALING] = [{"autoscaler": policy, **startup}]
-    return [max((_case(runner, winner, name, keys) for keys in each), key=_badness) for name, each in cases.items()]
+    found = [_worst(runner, winner, name, each) for name, each in cases.items()]
+    if len(winner.pools) == 1:
+        found[0]["spares"] = _spares(runner, winner, peak, lost) if found[0].get("holds") is False else None
+    return found
+
+
+def _worst(runner: Runner, winner: Candidate, name: str, each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The worst of several disturbances."""
+    return max((_case(runner, winner, name, keys) for keys in each), key=_badness)
+
+
+def _spares(runner: Runner, winner: Candidate, peak: float, lost: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How many more workers keep the service level when one is lost at the peak; None if no more GPUs are allowed."""
+    count, found = winner.pools[0], None
+    each = winner.gpus // count
+    for more in range(1, MOST_SPARES + 1):
+        if winner.gpus + more * each > runner.question.gpus:
+            break
+        larger = winner._replace(gpus=winner.gpus + more * each, rest={**winner.rest, "num_workers": count + more})
+        lost_ones = range(min(count + more, MOST_LOST))
+        cases = [{"faults": [_crash(peak, f"worker:{at}")], **lost} for at in lost_ones]
+        worst = _worst(runner, larger, "loss of a worker", cases)
+        found = {"workers": count + more, "gpus": larger.gpus, "holds": worst.get("holds", False)}
+        if found["holds"]:
+            break
+    return found
 
 
 def _badness(case: Mapping[str, Any]) -> tuple[bool, bool, float, float]:

@@ -133,7 +133,10 @@ def _start(content: Content) -> str:
     host, price = content["host_gb"], content["cost_per_hour"]
     text = f"start {content['size']} = {gpus}"
     if host is not None:
-        text += f", with {host['worker']:g} GB of host memory for the KV of each worker, {host['all']:g} GB in all"
+        each = host["all"] / content["gpus"]
+        of_gpus = "" if each == host["worker"] else f" ({each:g} GB for each GPU)"
+        text += f", with {host['worker']:g} GB of host memory for the KV of each worker{of_gpus}, "
+        text += f"{host['all']:g} GB in all"
     if len(content["flags"]) > 1:
         kind = "KV-aware router" if content["basis"]["router"] == "kv_router" else "frontend"
         text += f", behind Dynamo's {kind}"
@@ -156,6 +159,9 @@ def _doubts(content: Content) -> list[str]:
     ratio = content["goodput_ratio"]
     if ratio is not None and ratio < _MANY:
         found.append(f"only {100 * ratio:.3g} % of the requests keep each limit by themselves")
+        gap = content["good"].get("sla_tpot_ms")
+        if gap is not None and (p90 := content["basis"]["request_gaps_ms"]["p90"]) > gap:
+            found[-1] += f", the p90 of their mean gaps between tokens is {p90:.3g} ms"
     return found
 
 
@@ -172,10 +178,16 @@ def _examined(content: Content, holds: bool) -> list[str]:
     """Longer passes and losses with which the service level holds, or breaks."""
     longer = [each for each in content["sensitivity"] if each["durations"] > 1 and each["holds"] == holds]
     lost = [case for case in content["cases"] if "policy" not in case and case.get("holds") == holds]
-    names = [f"the {case['name'].partition(',')[0]}" for case in lost]
+    names = [f"the {case['name'].partition(',')[0]}{_survivors(case)}" for case in lost]
     if content["size"].startswith("1 x "):
         names = [name.replace("of a worker", "of the only worker") for name in names]
     return [_LONGER for _ in longer] + names
+
+
+def _survivors(case: Mapping[str, Any]) -> str:
+    """How many workers keep the service level although one is lost, if the answer's do not."""
+    spares = case.get("spares")
+    return f" ({spares['workers']} such workers survive it)" if spares is not None and spares["holds"] else ""
 
 
 def _sturdier(content: Content) -> Mapping[str, Any] | None:
@@ -290,6 +302,11 @@ def _loss(case: Mapping[str, Any], content: Content) -> str:
         count = case["figures"]["num_requests"]
         text += f". Of {count:g} requests, {failed:g} fail, which percentiles leave out, and "
         text += f"{migrated:g} go on elsewhere (--migration-limit {limit})" if limit else "none goes on elsewhere"
+    if (spares := case.get("spares")) is not None:
+        hour = content["cost_per_hour"]
+        cost = "" if hour is None else f", {hour / content['gpus'] * spares['gpus']:.2f} an hour"
+        holds = "keep the service level then" if spares["holds"] else "do not keep the service level then either"
+        text += f". {spares['workers']} such workers ({spares['gpus']} GPUs{cost}) {holds}"
     return text
 
 
@@ -307,7 +324,8 @@ def _autoscaling(case: Mapping[str, Any], content: Content) -> str:
         return f"{by}: not simulated: {case['unknown']}"
     before, after = content["gpu_hours"], case["figures"]["gpu_hours"]
     percent = round(100 * (1 - after / before))
-    change = f"saves {percent} %" if percent > 0 else f"takes {-percent} % more" if percent else "saves nothing"
+    longer = f"takes {-percent} % more, as the run lasts longer,"
+    change = f"saves {percent} %" if percent > 0 else longer if percent else "saves nothing"
     minutes = content["basis"]["seconds"] / 60
     return (
         f"{by} {change} on this trace, {after:.4g} instead of {before:.4g} GPU hours, and {_verdict(case)}. It lasts "

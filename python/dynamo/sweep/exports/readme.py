@@ -158,12 +158,18 @@ def _sla(plan: Plan) -> list[str]:
     return [_list(lines), known] if lines else [known]
 
 
+_MOCKERS = "sglang.reference_quirks"
+"""Only Dynamo's mocker has these."""
+
+
 def _assumed(plan: Plan) -> str:
     """What the simulation takes the world to be, as far as the point says something else than the default."""
     defaults = {name: field.default for name, field in fields_of(None).items()}
     said: dict[str, dict[str, Any]] = {}
     for pool in plan.pools:
         for path, value in pool.arguments.items():
+            if path == _MOCKERS and pool.arguments.get("scheduler") not in (None, "dynamo"):
+                continue
             if ENGINE[path].kind == ASSUMED and value not in (None, defaults.get(path)):
                 said.setdefault(path, {})[pool.role] = value
     rows = []
