@@ -286,6 +286,13 @@ def test_the_readme_says_what_to_install(tmp_path: Path) -> None:
     assert "`compose.yaml`: Docker" not in routed
 
 
+def test_only_the_mocker_has_its_slips(tmp_path: Path) -> None:
+    for scheduler in ("dynamo", "sglang"):
+        made(tmp_path / scheduler, {"extra_engine_args": {"engine_type": "sglang", "scheduler": scheduler}})
+        text = (tmp_path / scheduler / "out" / "README.md").read_text()
+        assert ("reference_quirks" in text) == (scheduler == "dynamo")
+
+
 def test_the_readme_says_what_hosts_need(tmp_path: Path) -> None:
     made(tmp_path / "pools", RUNS["two pools"][0])
     text = (tmp_path / "pools" / "out" / "README.md").read_text()
