@@ -78,5 +78,5 @@ def test_the_document_counts_them() -> None:
     """docs/coming-from.md says how many become what."""
     counts = Counter(e.becomes if e.becomes in (RUN, SWEEP) else "refused" for e in EXAMPLES)
     places = len({example.place for example in EXAMPLES})
-    said = f"{len(EXAMPLES)} examples in {places} files: {counts[RUN]} become runs, {counts[SWEEP]} sweeps"
-    assert f"{said}, and {counts['refused']} are refused" in " ".join(DOCUMENT.read_text().split())
+    said = f"Of {len(EXAMPLES)} examples in {places} files, {counts[RUN]} become runs and {counts[SWEEP]} become sweeps"
+    assert f"{said}. The other {counts['refused']} are refused" in " ".join(DOCUMENT.read_text().split())
