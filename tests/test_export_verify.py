@@ -129,7 +129,7 @@ def test_the_script_runs_against_a_server(tmp_path: Path, monkeypatch: pytest.Mo
     assert again.returncode == 3, again.stdout + again.stderr
     assert "The prediction did not hold." in again.stdout
     assert "decode_scale" in again.stdout
-    # Nor do results of another deployment count, or of nobody knows what.
+    # Results of another deployment, or of an unknown one, do not count either.
     for said in ("point 1 of another sweep\n", None):
         (out / "results" / "of").unlink()
         if said is not None:

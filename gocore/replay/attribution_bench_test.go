@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/report"
 	"dynosim/gocore/workload"
 )
@@ -32,5 +33,6 @@ func BenchmarkAttribution(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	run("short", Config{Args: parseArgs(b, `{"block_size":64}`), Workers: 64, Workload: w, MaxSimTimeMs: math.Inf(1)})
+	args := enginetest.Args(b, `{"block_size":64}`)
+	run("short", Config{Args: args, Workers: 64, Workload: w, MaxSimTimeMs: math.Inf(1)})
 }

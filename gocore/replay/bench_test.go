@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/router"
 	"dynosim/gocore/speculation"
@@ -39,7 +40,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.Fatal(err)
 		}
 		benchmarkRun(b, Config{
-			Args: parseArgs(b, `{"block_size":512}`), Workers: 1, Workload: w, Concurrency: 100,
+			Args: enginetest.Args(b, `{"block_size":512}`), Workers: 1, Workload: w, Concurrency: 100,
 			MaxSimTimeMs: math.Inf(1),
 		})
 	})
@@ -50,7 +51,7 @@ func BenchmarkReplay(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			benchmarkRun(b, Config{Args: parseArgs(b, "{}"), Workers: workers, Workload: w, MaxSimTimeMs: math.Inf(1)})
+			benchmarkRun(b, Config{Args: enginetest.Args(b, "{}"), Workers: workers, Workload: w, MaxSimTimeMs: math.Inf(1)})
 		})
 	}
 	b.Run("conversations_2p2d", func(b *testing.B) {
@@ -59,7 +60,7 @@ func BenchmarkReplay(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		args := parseArgs(b, "{}")
+		args := enginetest.Args(b, "{}")
 		benchmarkRun(b, Config{Workload: w, MaxSimTimeMs: math.Inf(1), Disagg: &DisaggConfig{
 			Prefill: args, Decode: args, PrefillWorkers: 2, DecodeWorkers: 2,
 			Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
@@ -74,8 +75,8 @@ func BenchmarkReplay(b *testing.B) {
 				b.Fatal(err)
 			}
 			benchmarkRun(b, Config{Workload: w, MaxSimTimeMs: math.Inf(1), Disagg: &DisaggConfig{
-				Prefill: parseArgs(b, `{"scheduler":"vllm","worker_type":"prefill"}`), PrefillWorkers: 2,
-				Decode: parseArgs(b, `{"scheduler":"vllm","worker_type":"decode"}`), DecodeWorkers: workers,
+				Prefill: enginetest.Args(b, `{"scheduler":"vllm","worker_type":"prefill"}`), PrefillWorkers: 2,
+				Decode: enginetest.Args(b, `{"scheduler":"vllm","worker_type":"decode"}`), DecodeWorkers: workers,
 				Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
 			}})
 		})
@@ -89,7 +90,7 @@ func BenchmarkReplay(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			benchmarkRun(b, Config{Args: parseArgs(b, "{}"), Workers: 2, Workload: w, MaxSimTimeMs: math.Inf(1)})
+			benchmarkRun(b, Config{Args: enginetest.Args(b, "{}"), Workers: 2, Workload: w, MaxSimTimeMs: math.Inf(1)})
 		})
 	}
 }
@@ -110,7 +111,7 @@ func BenchmarkCorners(b *testing.B) {
 		return cfg
 	}
 	synthetic := func(b *testing.B, args string, requests int, intervalMs float64, workers int) Config {
-		parsed := parseArgs(b, args)
+		parsed := enginetest.Args(b, args)
 		w, err := workload.Synthetic(workload.SyntheticSpec{
 			InputTokens: 2000, OutputTokens: 200, RequestCount: requests, ArrivalIntervalMs: intervalMs,
 			TurnsPerSession: 1,
@@ -123,7 +124,7 @@ func BenchmarkCorners(b *testing.B) {
 	}
 	for _, pageSize := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sglang_kv_page_%d", pageSize), func(b *testing.B) {
-			args := parseArgs(b, fmt.Sprintf(`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d}`, pageSize,
+			args := enginetest.Args(b, fmt.Sprintf(`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d}`, pageSize,
 				1<<20/pageSize))
 			spec := workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: pageSize}
 			w, err := workload.LoadMooncake(strings.NewReader(conversations(1000)), "t", spec)
@@ -164,8 +165,8 @@ func BenchmarkCorners(b *testing.B) {
 					return fmt.Sprintf(`{"scheduler":%q,"worker_type":%q,"block_size":64}`, scheduler, name)
 				}
 				benchmarkRun(b, Config{Workload: w, MaxSimTimeMs: math.Inf(1), Disagg: &DisaggConfig{
-					Prefill: parseArgs(b, role("prefill")), PrefillWorkers: 16,
-					Decode: parseArgs(b, role("decode")), DecodeWorkers: workers,
+					Prefill: enginetest.Args(b, role("prefill")), PrefillWorkers: 16,
+					Decode: enginetest.Args(b, role("decode")), DecodeWorkers: workers,
 					Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
 				}})
 			})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/report"
@@ -50,7 +51,7 @@ func disaggConfig(t testing.TB, seed uint64, rows string) Config {
 	}
 	cfg := config(t, `{"block_size":4}`, rows, 1, []int{0, 0, 1, 3}[rng.IntN(4)])
 	cfg.Disagg = &DisaggConfig{
-		Prefill: parseArgs(t, prefill), Decode: parseArgs(t, decode),
+		Prefill: enginetest.Args(t, prefill), Decode: enginetest.Args(t, decode),
 		PrefillWorkers: 1 + rng.IntN(3), DecodeWorkers: 1 + rng.IntN(3),
 		Transfer: handoff.Transfer{
 			BytesPerToken: 1_000_000,
@@ -269,7 +270,7 @@ func TestRoutersThatKeepRequestsBack(t *testing.T) {
 		cfg := disaggConfig(t, seed, randomTrace(seed))
 		c := cfg.Disagg
 		// Ample pools: a rejected prompt would never complete, and this router would wait for it.
-		c.Prefill, c.Decode = parseArgs(t, engines[0]), parseArgs(t, engines[0])
+		c.Prefill, c.Decode = enginetest.Args(t, engines[0]), enginetest.Args(t, engines[0])
 		prefill := newQueueing(t, 1+int(seed%3), c.PrefillWorkers, "PrefillCompleted")
 		decode := newQueueing(t, 1+int(seed%4), c.DecodeWorkers, "Free")
 		c.PrefillRouter = func(int) router.Router { return prefill }
@@ -316,8 +317,8 @@ func TestDisaggDeadEnd(t *testing.T) {
 	}
 	cfg := config(t, `{"block_size":4}`, rows.String(), 1, 0)
 	cfg.Disagg = &DisaggConfig{
-		Prefill:        parseArgs(t, `{"block_size":4,"num_gpu_blocks":20}`),
-		Decode:         parseArgs(t, `{"block_size":4,"num_gpu_blocks":5}`),
+		Prefill:        enginetest.Args(t, `{"block_size":4,"num_gpu_blocks":20}`),
+		Decode:         enginetest.Args(t, `{"block_size":4,"num_gpu_blocks":5}`),
 		PrefillWorkers: 1, DecodeWorkers: 2, Transfer: handoff.Transfer{BytesPerToken: 1_000_000_000, BandwidthGBs: 1},
 	}
 	cfg.MaxSimTimeMs = 60

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/faults"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/router"
@@ -63,7 +64,7 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 				fmt.Sprintf("%q: %s", strings.Replace(a.Key, "blocks", "num_gpu_blocks", 1), value))
 		}
 	}
-	args := parseArgs(t, "{"+strings.Join(engineArgs, ", ")+"}")
+	args := enginetest.Args(t, "{"+strings.Join(engineArgs, ", ")+"}")
 	var rows, script strings.Builder
 	for line := range strings.Lines(d.Input) {
 		if strings.HasPrefix(line, "{") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/report"
 	"dynosim/gocore/scripttest"
 	"dynosim/gocore/workload"
@@ -53,7 +54,7 @@ func replayed(t *testing.T, d *datadriven.TestData) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := parseArgs(t, string(text))
+	args := enginetest.Args(t, string(text))
 	traceBlock := int(keys["trace_block_size"])
 	if format == workload.Dynamo {
 		traceBlock = 0

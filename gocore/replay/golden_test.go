@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/report"
 	"dynosim/gocore/scripttest"
@@ -96,8 +97,8 @@ func parseGolden(t *testing.T, d *datadriven.TestData) *golden {
 			*side = append(*side, `"sglang": {`+strings.Join(nested[i], ", ")+"}")
 		}
 	}
-	c.Prefill = parseArgs(t, "{"+strings.Join(prefill, ", ")+"}")
-	c.Decode = parseArgs(t, "{"+strings.Join(decode, ", ")+"}")
+	c.Prefill = enginetest.Args(t, "{"+strings.Join(prefill, ", ")+"}")
+	c.Decode = enginetest.Args(t, "{"+strings.Join(decode, ", ")+"}")
 	g.cfg.Disagg = c
 	g.load(t, d, c.Decode)
 	return g

@@ -11,6 +11,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/timing"
 )
@@ -521,7 +522,7 @@ func naiveConfig(t *testing.T, rng *rand.Rand) Config {
 		release = "vllm-0.33"
 	}
 	pool := func(role engine.Role) engineargs.Args {
-		return parseArgs(t, fmt.Sprintf(
+		return enginetest.Args(t, fmt.Sprintf(
 			`{"scheduler":%q,"long_prefill_token_threshold":%d,"worker_type":%q,"block_size":%d,"num_gpu_blocks":%d,`+
 				`"max_num_seqs":%d,"max_num_batched_tokens":%d}`,
 			release, most, role, blockSize, longest+rng.IntN(2*longest), 1+rng.IntN(6), 6+rng.IntN(60)))

@@ -8,6 +8,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/handoff"
 )
 
@@ -180,7 +181,7 @@ func TestPullVectors(t *testing.T) {
 	} {
 		for _, release := range []string{"vllm-0.28", "vllm-0.33"} {
 			args := func(role engine.Role, blocks int) engineargs.Args {
-				return parseArgs(t, fmt.Sprintf(`{"scheduler":%q,"worker_type":%q,"num_gpu_blocks":%d,%s}`, release,
+				return enginetest.Args(t, fmt.Sprintf(`{"scheduler":%q,"worker_type":%q,"num_gpu_blocks":%d,%s}`, release,
 					role, blocks, whole))
 			}
 			cfg := config(t, `{"block_size":16}`, vectorRows(c.rows), 1, 0)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/router"
 )
 
@@ -23,7 +24,7 @@ func TestRanksAreTargets(t *testing.T) {
 	for name, text := range engines {
 		for _, mode := range []string{router.KVMode, router.RoundRobinMode} {
 			t.Run(name+" "+mode, func(t *testing.T) {
-				one := parseArgs(t, text)
+				one := enginetest.Args(t, text)
 				several := one
 				several.Ranks, several.RouterRanks = ranks, true
 				several.SGLang.ChunkedPrefillSize *= ranks // the ranks share it

@@ -11,24 +11,15 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/report"
 	"dynosim/gocore/workload"
 )
 
-func parseArgs(t testing.TB, text string) engineargs.Args {
-	t.Helper()
-	args, _, err := engineargs.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return args
-}
-
 // config prepares a run of a trace whose blocks have as many tokens as the engine's.
 func config(t testing.TB, engineArgs, trace string, workers, concurrency int) Config {
 	t.Helper()
-	args := parseArgs(t, engineArgs)
+	args := enginetest.Args(t, engineArgs)
 	w, err := workload.LoadMooncake(strings.NewReader(trace), "t.jsonl",
 		workload.TraceSpec{TraceBlockSize: args.BlockSize, EngineBlockSize: args.BlockSize})
 	if err != nil {
@@ -150,7 +141,7 @@ func TestRenamedBlocksAndShiftedTimes(t *testing.T) {
 
 // TestBlocksMayBeWrittenInPieces: [5,6] in blocks of 8 says the same as [5,5,6,6] in blocks of 4.
 func TestBlocksMayBeWrittenInPieces(t *testing.T) {
-	args := parseArgs(t, `{"block_size":4,"num_gpu_blocks":30}`)
+	args := enginetest.Args(t, `{"block_size":4,"num_gpu_blocks":30}`)
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var whole, pieces strings.Builder

@@ -8,6 +8,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/fleet"
 	"dynosim/gocore/router"
 	"dynosim/gocore/speculation"
@@ -44,7 +45,7 @@ func (d drawnRun) config(t testing.TB) Config {
 	}
 	workers := 1 + rng.IntN(5)
 	args = withKnobs(rand.New(rand.NewPCG(d.seed, 7)), args, d.own == "sglang")
-	cfg := config(t, args, d.rows(rng, parseArgs(t, args).BlockSize), workers, []int{0, 0, 0, 1, 4}[rng.IntN(5)])
+	cfg := config(t, args, d.rows(rng, enginetest.Args(t, args).BlockSize), workers, []int{0, 0, 0, 1, 4}[rng.IntN(5)])
 	if rng.IntN(5) == 0 {
 		cfg.MaxSimTimeMs = float64(10 * rng.IntN(200))
 	}

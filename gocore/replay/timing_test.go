@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/report"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
@@ -30,7 +31,7 @@ func tokenTimes(t *testing.T, args string, setup func(engine.Role, int) engine.S
 		fmt.Fprintf(&rows, `{"timestamp":0,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", r[0], r[1],
 			strings.Join(ids, ","))
 	}
-	parsed := parseArgs(t, args)
+	parsed := enginetest.Args(t, args)
 	w, err := workload.LoadMooncake(strings.NewReader(rows.String()), "t.jsonl",
 		workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: parsed.BlockSize})
 	if err != nil {

@@ -123,9 +123,14 @@ _KIN = {
 }
 
 
+def _expected(found: Durations) -> Mapping[str, Any] | None:
+    """Returns where measurements are to be expected; None with two pools, or if nothing is known."""
+    return found[0].get("expected") if len(found) == 1 else None
+
+
 def expected_line(found: Durations) -> str:
     """Returns where measurements are to be expected in one line, ``""`` if nothing is known."""
-    if len(found) != 1 or (expected := found[0].get("expected")) is None:
+    if (expected := _expected(found)) is None:
         return ""
     spans = [f"{metric.upper()} {expected[metric][0]:.2f} to {expected[metric][1]:.2f}" for metric in ("ttft", "tpot")]
     about = f"{_KIN[expected['level']]}, {expected['measurements']} rows"
@@ -164,7 +169,7 @@ def caveat(found: Durations) -> str:
             f"measured latencies were {100 * known.ttft:.0f} % (TTFT) and {100 * known.tpot:.0f} % (time between "
             f"tokens) off in the median of {known.measurements} measurements"
         )
-    if len(found) == 1 and (expected := found[0].get("expected")) is not None:
+    if (expected := _expected(found)) is not None:
         first, gaps = (f"{expected[metric][0]:.2f} to {expected[metric][1]:.2f}" for metric in ("ttft", "tpot"))
         return (
             f"80 % of measured latencies are expected at {first} times the simulated TTFT and {gaps} times the "
@@ -180,7 +185,7 @@ def in_words(found: Durations) -> list[str]:
         each = {"": next(iter(each.values()))}
     said = [f"durations of passes{f' of {name}' if name else ''}: {text}" for name, text in each.items()]
     rest = caveat(found)
-    if errors(found) is None and len(found) == 1 and (expected := found[0].get("expected")) is not None:
+    if errors(found) is None and (expected := _expected(found)) is not None:
         about = f"{expected['measurements']} measurements of {_KIN[expected['level']]}"
         rest += f". That is from {about}; none is of this very deployment"
     return [text for text in (*said, hand_off_line(found), rest) if text]

@@ -145,7 +145,7 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
     cases: dict[str, list[dict[str, Any]]] = {}
     for target, words in targets.items():
         count = winner.pools[0 if target in ("worker", "prefill") else 1]
-        each = [{"faults": [_crash(peak, f"{target}:{at}")], **lost} for at in range(min(count, MOST_LOST))]
+        each = _losses(peak, target, count, lost)
         of = f", the worst of {len(each)}" if len(each) > 1 else ""
         cases[f"loss of a {words} at the peak, second {peak / 1000:.0f}{of}"] = each
     if on_node := node_of(question, winner):
@@ -158,6 +158,11 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
     if len(winner.pools) == 1:
         found[0]["spares"] = _spares(runner, winner, peak, lost) if found[0].get("holds") is False else None
     return found
+
+
+def _losses(peak: float, target: str, count: int, lost: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keys of runs in which one worker of a pool is lost, each another one."""
+    return [{"faults": [_crash(peak, f"{target}:{at}")], **lost} for at in range(min(count, MOST_LOST))]
 
 
 def _worst(runner: Runner, winner: Candidate, name: str, each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -173,9 +178,7 @@ def _spares(runner: Runner, winner: Candidate, peak: float, lost: Mapping[str, A
         if winner.gpus + more * each > runner.question.gpus:
             break
         larger = winner._replace(gpus=winner.gpus + more * each, rest={**winner.rest, "num_workers": count + more})
-        lost_ones = range(min(count + more, MOST_LOST))
-        cases = [{"faults": [_crash(peak, f"worker:{at}")], **lost} for at in lost_ones]
-        worst = _worst(runner, larger, "loss of a worker", cases)
+        worst = _worst(runner, larger, "loss of a worker", _losses(peak, "worker", count + more, lost))
         found = {"workers": count + more, "gpus": larger.gpus, "holds": worst.get("holds", False)}
         if found["holds"]:
             break
