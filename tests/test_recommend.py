@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -183,7 +184,7 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
         "How it was found:",
     ):
         assert f"\n{title}\n" in done.stdout
-    assert re.search(r"(vllm serve MODEL|dynamo.vllm --model MODEL) --max-num-seqs", done.stdout)
+    assert re.search(r"(vllm serve MODEL|dynamo.vllm --model MODEL) ", done.stdout)
     assert re.search(r"holds up to [\d.]+ times this traffic, [\d.]+ instead of [\d.]+\s+requests/s", done.stdout)
     assert "p90_itl_ms is called p90_token_gap_ms in tables and charts" in done.stdout
     assert done.stdout.count("token_gap") == 1
@@ -374,11 +375,6 @@ def test_host_memory_and_drafts_are_tried(trace: Path, monkeypatch: pytest.Monke
     both = next(each for each in found if "TP 2, 200 GB host, 2 draft tokens" in each.worker)
     assert both.engine["engine.host_cache_gb"] == 200
     assert both.engine["engine.aic_nextn_accept_rates"] == "0.8,0.5"
-    assert "--kv-offloading-size 186.2" in flags.command(both.engine, "m")
-    assert '"num_speculative_tokens": 2' in flags.command(both.engine, "m")
-    sglang = next(each for each in found if each.worker.startswith("sglang TP 2, 200 GB host, 2 draft tokens"))
-    assert "--hicache-size 100" in flags.command(sglang.engine, "m")
-    assert "--speculative-num-steps 2" in flags.command(sglang.engine, "m")
 
 
 def test_data_types_of_the_kv_cache(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,7 +426,7 @@ def test_fp8_kv_is_in_the_answer_and_the_files(trace: Path, fake: Path, cli: Cli
 
     engines, flagged = answer(), answer("--kv-cache-dtype", "fp8", "-o", "out")
     assert "FP8" not in engines["winner"]
-    assert "--kv-cache-dtype" not in engines["flags"][0]
+    assert "--kv-cache-dtype auto" in engines["flags"][0]
     assert "FP8 KV" in flagged["winner"]
     assert "--kv-cache-dtype fp8" in flagged["flags"][0]
     assert (engines["basis"]["kv_dtype"], flagged["basis"]["kv_dtype"]) == ("bfloat16", "fp8")
@@ -458,24 +454,57 @@ def test_a_node_is_lost_as_a_whole(trace: Path) -> None:
     assert on_node(16, num_workers=2) == []
 
 
-def test_flags() -> None:
-    ranks = {"engine.engine_type": "sglang", "engine.aic_attention_dp_size": 8, "engine.aic_moe_ep_size": 8}
-    assert flags.command({**ranks, "engine.sglang.chunked_prefill_size": 2048, "engine.max_num_seqs": 64}, "m") == (
-        "python3 -m sglang.launch_server --model-path m --enable-dp-attention --tp-size 8 --dp-size 8 --ep-size 8"
-        " --max-running-requests 64 --chunked-prefill-size 2048"
-    )
-    ranks = {"engine.engine_type": "vllm", "engine.aic_tp_size": 1, "engine.dp_size": 8, "engine.aic_moe_ep_size": 8}
-    assert flags.command(ranks, "m") == (
-        "vllm serve m --enable-expert-parallel --tensor-parallel-size 1 --data-parallel-size 8"
-    )
-    # Dynamo's frontend finds Dynamo's workers only.
-    assert flags.command(ranks, "m", behind_dynamo=True).startswith("python3 -m dynamo.vllm --model m --enable")
-    one = {"engine.engine_type": "sglang"}
-    for given, shared in (({"engine.aic_kv_cache_dtype": "fp8"}, {}), ({}, {"aic_kv_cache_dtype": "fp8"})):
-        assert "--kv-cache-dtype fp8_e4m3" in flags.command({**one, **given}, "m", shared)
-    for other in ("bfloat16", "int8"):  # as engines do without a flag, and a type that only the SDK knows
-        assert "--kv-cache" not in flags.command({**one, "engine.aic_kv_cache_dtype": other}, "m")
-    assert flags.command(one, "m", behind_dynamo=True).startswith("python3 -m dynamo.sglang --model-path m")
+STARTED = {
+    "alone": ({"num_workers": 1}, {"max_num_seqs": 3, "host_cache_gb": 1.0}),
+    "routed": ({"num_workers": 2, "router_mode": "kv_router"}, {"max_num_seqs": 3}),
+    "sglang": (
+        {"num_workers": 2, "router_mode": "kv_router"},
+        {"engine_type": "sglang", "scheduler": "sglang", "sglang.chunked_prefill_size": 2048},
+    ),
+    "two pools": (
+        {"topology": "disagg", "num_prefill_workers": 1, "num_decode_workers": 2, "router_mode": "round_robin"},
+        {"max_num_seqs": 3},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STARTED)
+def test_lines_start_what_files_start(trace: Path, tmp_path: Path, case: str) -> None:
+    """What the terminal shows is the command of start.sh, and a shell reads it as that."""
+    rest, engine = STARTED[case]
+    question = asked(trace)
+    keys = {"engine.engine_type": "vllm", "engine.scheduler": "vllm"}
+    keys |= {f"engine.{name}": value for name, value in engine.items()}
+    candidate = candidates.Candidate("c", 2, "w", keys, {"router_mode": "round_robin", **rest})
+    runner = search.Runner(question, tmp_path / "results.sqlite", {}, None)
+    found = flags.lines(search.alone(runner, candidate), None, candidate.migrations)
+    whole = sweep.run(runner.spec([candidate], candidate.migrations), tmp_path / "out")
+    sweep.export(tmp_path / "out", whole.points[0]["id"], tmp_path / "files", model="MODEL")
+    script = (tmp_path / "files" / "start.sh").read_text().replace("\\\n", " ")
+    started = [shlex.split(line.removesuffix("&")) for line in script.splitlines() if line.endswith(" &")]
+    heads = {
+        "alone": ["the worker"],
+        "two pools": ["the prefill worker", "the first of 2 decode workers", "in front of them"],
+    }.get(case, ["the first of 2 workers", "in front of them"])
+    assert [line.partition(":")[0].partition(" (")[0] for line in found] == heads
+    assert ("others have GPUs and ports of their own" in "".join(found)) == (case != "alone")
+    for line in found:
+        about, *broken = wording._command(line)
+        assert max(map(len, broken)) <= 118 or "kv-events-config" in line
+        read = run(["sh", "-c", "printf '%s\\n' " + "\n".join(broken).strip()]).stdout.splitlines()
+        assert read in started, about
+
+
+def test_what_no_line_can_start(trace: Path, cli: Cli) -> None:
+    """The answer says why, and no file is promised."""
+    given = json.dumps({**ENGINE, "host_cache": {"num_blocks": 5, "blocks_per_chunk": 5}})
+    arguments = [str(trace), "--sla", SLA, "--gpus", "2", "--engine", "vllm", "--seeds", "1", "-o", "out"]
+    done = run(command("recommend", *arguments, "--engine-args", given, module="dynamo.sweep"))
+    assert done.returncode == 0, done
+    text = " ".join(done.stdout.split())
+    assert "no command line and no file can say it: extra_engine_args.host_cache.blocks_per_chunk: got 5" in text
+    assert "sweep export" not in text
+    assert "dynamo.vllm" not in text
 
 
 def test_intervals_are_moved_to_the_durations_of_all_shapes() -> None:
@@ -702,7 +731,7 @@ def answer(**changed: Any) -> dict[str, Any]:
         "bound": "p90_ttft_ms <= 9", "value": 5.0, "met": True, "sure": True, "low": None, "within_error": False,
     }  # fmt: skip
     return {
-        "size": "2 x vLLM TP 1", "gpus": 2, "host_gb": None, "cost_per_hour": None, "flags": ["one"],
+        "size": "2 x vLLM TP 1", "gpus": 2, "host_gb": None, "cost_per_hour": None, "flags": [], "not_exported": "",
         "targets": [target],
         "durations": [], "headroom": None, "goodput_ratio": 0.95, "basis": {"router": None}, "sensitivity": [],
         "question": {"objective": "fewest_gpus"}, "good": {"sla_tpot_ms": 50},

@@ -138,7 +138,7 @@ def _recommend(options: argparse.Namespace) -> int:
         console.print_text(str(found).rstrip())
         if options.output is not None:
             console.print_text(f"Saved report to: {options.output}, see report.html")
-            if found.content["point"] is not None:
+            if found.content["point"] is not None and not found.content["not_exported"]:
                 model = "" if options.model is not None else " --model MODEL"
                 start = f"{options.output} {found.content['point']} -o NEW{model}"
                 console.print_text(f"Files that start it: python -m dynamo.sweep export {start}")

@@ -233,6 +233,7 @@ def _content(question: Question, valid: Sequence[Candidate], found: Found) -> di
         "host_gb": None,
         "deployment": "",
         "flags": [],
+        "not_exported": "",
         "gpus": None,
         "gpu_hours": None,
         "cost_per_hour": None,
@@ -312,7 +313,7 @@ def _examine(
         "size": _size(winner),
         "host_gb": _host_gb(winner, question),
         "deployment": _deployed(point["deployment"], winner, question),
-        "flags": _flags(winner, question),
+        **_started(runner, winner),
         "gpus": winner.gpus,
         "gpu_hours": figures["gpu_hours"],
         "targets": _targets(point, sampled, runner.run([winner])[winner.name]),
@@ -352,21 +353,13 @@ def _deployed(found: Mapping[str, Any], winner: Candidate, question: Question) -
     return words if host is None else f"{words}, host memory for KV {host['worker']:g} GB of each worker"
 
 
-def _flags(winner: Candidate, question: Question) -> list[str]:
-    shared = question.run["extra_engine_args"]
-    several = sum(winner.pools) > 1
-    lines = [f"{_each(winner)}: {flags.command(winner.engine, question.model, shared, behind_dynamo=several)}"]
-    if several:
-        router = flags.router(winner.rest["router_mode"], **winner.migrations)
-        lines.append(f"in front of them: {router}")
-    return lines
-
-
-def _each(winner: Candidate) -> str:
-    """Which workers a command is for."""
-    if len(winner.pools) == 1:
-        return f"each of {winner.pools[0]}" if winner.pools[0] > 1 else "the worker"
-    return f"each of {winner.pools[0]} prefill and {winner.pools[1]} decode workers"
+def _started(runner: Runner, winner: Candidate) -> dict[str, Any]:
+    """The command lines that start the winner; without any, why no file can say them."""
+    question = runner.question
+    try:
+        return {"flags": flags.lines(search.alone(runner, winner), question.model, winner.migrations)}
+    except ValueError as error:
+        return {"not_exported": str(error)}
 
 
 def _is_shown(verdict: Mapping[str, Any]) -> bool:

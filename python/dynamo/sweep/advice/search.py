@@ -471,7 +471,12 @@ class Worker(NamedTuple):
 def worker_of(runner: Runner, candidate: Candidate) -> Worker:
     """The worker of a candidate."""
     [worker] = _workers([candidate])
-    return _worker(runner.run([worker], {**_no_trace(runner.question), **_ALONE})[worker.name])
+    return _worker(alone(runner, worker))
+
+
+def alone(runner: Runner, candidate: Candidate) -> Point:
+    """A run of a candidate with a single request."""
+    return runner.run([candidate], {**_no_trace(runner.question), **_ALONE})[candidate.name]
 
 
 def _worker(point: Point) -> Worker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -88,15 +89,31 @@ def text(content: Content) -> str:
     for title, lines in sections(content):
         parts.append(f"{title}:")
         for line in lines:
-            parts += textwrap.wrap(
-                line,
-                _WIDTH,
-                initial_indent="  ",
-                subsequent_indent="    ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            parts += _command(line) if line in content["flags"] else _wrapped(line)
     return "\n".join(parts) + "\n"
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(
+        line,
+        _WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _command(line: str) -> list[str]:
+    """What a command is for, and the command in lines that a shell takes as one."""
+    about, _, command = line.partition(": ")
+    lines = ["   "]
+    for word in map(shlex.quote, shlex.split(command)):
+        if len(lines[-1]) + len(word) + 3 > _WIDTH and lines[-1].strip():
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" {word}"
+    return [*_wrapped(f"{about}:"), *lines]
 
 
 def _asked(content: Content) -> list[str]:
@@ -137,7 +154,7 @@ def _start(content: Content) -> str:
         of_gpus = "" if each == host["worker"] else f" ({each:g} GB for each GPU)"
         text += f", with {host['worker']:g} GB of host memory for the KV of each worker{of_gpus}, "
         text += f"{host['all']:g} GB in all"
-    if len(content["flags"]) > 1:
+    if not content["size"].startswith("1 x "):
         kind = "KV-aware router" if content["basis"]["router"] == "kv_router" else "frontend"
         text += f", behind Dynamo's {kind}"
     return text + ("" if price is None else f", for {price:.2f} an hour")
@@ -215,11 +232,14 @@ def _no_answer(content: Content) -> str:
 
 
 def _files(content: Content) -> list[str]:
+    if content["not_exported"]:
+        return [f"no command line and no file can say it: {content['not_exported']}"]
     if content["point"] is None:
         return []
+    model = "" if content["question"]["model"] else " --model MODEL"
     return [
-        "as files, with ports and every flag that was simulated: "
-        f"python -m dynamo.sweep export FOLDER {content['point']} -o NEW, where FOLDER has this answer"
+        "as files, with the manifests of Kubernetes and a check of the prediction: "
+        f"python -m dynamo.sweep export FOLDER {content['point']} -o NEW{model}, where FOLDER has this answer"
     ]
 
 

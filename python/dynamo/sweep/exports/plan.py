@@ -122,6 +122,11 @@ class Plan:
         """Whether every worker computes prompts and generates."""
         return len(self.pools) == 1
 
+    @property
+    def behind_dynamo(self) -> bool:
+        """Whether Dynamo's frontend stands before the workers of one host."""
+        return not self.one_pool or self.router is not None
+
 
 def of(
     point: Mapping[str, Any],

@@ -103,10 +103,9 @@ def _needs(plan: Plan, files: Sequence[str]) -> list[str]:
     exact = f"=={plan.version}" if plan.version else ""
     engine = f"{name} on hosts with GPUs: `pip install {plan.engine}{exact}`"
     dynamo = f"Dynamo with {name} on the host with GPUs: `pip install 'ai-dynamo[{plan.engine}]==1.3.1'`"
-    behind_dynamo = not plan.one_pool or plan.router is not None
     needs = {
         "engine.sh": engine,
-        "start.sh": dynamo if behind_dynamo else engine,
+        "start.sh": dynamo if plan.behind_dynamo else engine,
         "dynamo-1.3.yaml": "a cluster with GPUs and the operator of Dynamo 1.3",
         "dynamo-1.6.yaml": "a cluster with GPUs and the operator of Dynamo 1.6",
         "kubernetes.yaml": "a cluster with NVIDIA's device plugin",

@@ -1,6 +1,10 @@
-"""A shell script that starts a point on one host."""
+"""A shell script that starts a point on one host, and the command lines of its processes."""
 
 from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from dynamo.sweep.exports import documents
 from dynamo.sweep.exports.documents import EVENTS_PORT, PORT
@@ -30,6 +34,7 @@ while sleep 1; do
     done
 done
 """
+_MEETING = {"DYN_DISCOVERY_BACKEND": "file"}
 
 
 def start(plan: Plan) -> str:
@@ -38,41 +43,51 @@ def start(plan: Plan) -> str:
         raise ValueError("autoscaler: a script does not scale")
     gpus = sum(pool.workers * pool.gpus for pool in plan.pools)
     text = _HEAD.format(point=plan.point, gpus=gpus, port=PORT)
-    if plan.one_pool and plan.router is None:
-        return text + _alone(plan) + _TAIL
-    return text + _behind_dynamo(plan) + _TAIL
+    if plan.behind_dynamo:
+        text += "# Workers and frontend meet in a folder, DYN_FILE_KV.\n"
+    for process in processes(plan):
+        variables = "".join(f"{name}={value} " for name, value in process.environment.items())
+        before = f"{variables}\\\n" if variables else ""
+        text += f"\n{before}{documents.quoted(process.words)} &\nstarted {process.name}\n"
+    return text + _TAIL
 
 
-def _alone(plan: Plan) -> str:
-    """One worker, whose own server answers."""
-    pool = plan.pools[0]
-    variables = "".join(f"export {name}={value}\n" for name, value in pool.command.environment.items())
-    return f"{variables}{documents.quoted(documents.serve(plan, pool))} &\nstarted {pool.role}\n"
+class Process(NamedTuple):
+    """A process of the script."""
+
+    name: str
+    environment: Mapping[str, str]
+    words: Sequence[str]
+
+    @property
+    def line(self) -> str:
+        """The command in one line."""
+        variables = "".join(f"{name}={value} " for name, value in self.environment.items())
+        return variables + shlex.join(self.words)
 
 
-def _behind_dynamo(plan: Plan) -> str:
-    """Several workers: Dynamo's frontend routes, and finds them in a folder."""
+def processes(plan: Plan) -> Iterator[Process]:
+    """The processes that make the deployment on one host. Raises ValueError if Dynamo's frontend has no such router."""
+    if not plan.behind_dynamo:
+        yield Process(plan.pools[0].role, plan.pools[0].command.environment, documents.serve(plan, plan.pools[0]))
+        return
     mode = MODES["round_robin" if plan.router is None else plan.router].dynamo
     if mode is None:
         raise ValueError(f"router_mode {plan.router}: Dynamo's frontend has none like it")
     frontend = ["python3", "-m", "dynamo.frontend", "--http-port", str(PORT), "--router-mode", mode]
     if limit := plan.arguments.get("migration_limit"):
         frontend += ["--migration-limit", str(limit)]
-    text = "export DYN_DISCOVERY_BACKEND=file  # workers and frontend meet in a folder, DYN_FILE_KV\n\n"
-    text += f"{documents.quoted([*frontend, *plan.router_words])} &\nstarted frontend\n"
+    yield Process("frontend", _MEETING, [*frontend, *plan.router_words])
     number = first = 0
     for pool in plan.pools:
         for at in range(pool.workers):
             devices = ",".join(str(device) for device in range(first, first + pool.gpus))
-            words = documents.worker(plan, pool, EVENTS_PORT + number)
             # Ports at which workers wait for each other's KV and processes of one worker meet are a host's, too.
-            own = {"CUDA_VISIBLE_DEVICES": devices, **pool.command.environment}
+            own = {**_MEETING, "CUDA_VISIBLE_DEVICES": devices, **pool.command.environment}
             if pool.role != "worker" and plan.engine == "vllm":
                 own["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(side_channel(number))
-            environment = " ".join(f"{name}={value}" for name, value in own.items())
-            text += f"\n{environment} \\\n{documents.quoted(words)} &\nstarted {pool.role}-{at}\n"
+            yield Process(f"{pool.role}-{at}", own, documents.worker(plan, pool, EVENTS_PORT + number))
             number, first = number + 1, first + pool.gpus
-    return text
 
 
 def side_channel(worker: int) -> int:
