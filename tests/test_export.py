@@ -17,6 +17,7 @@ import exporttools
 import jsonschema
 import pytest
 import yaml
+from conftest import row, write_trace
 from frontendtools import meeting
 from manifests import check, components
 
@@ -92,9 +93,9 @@ def test_everything_has_a_row(names: list[str], table: Mapping[str, Any]) -> Non
     assert not without, f"{without}: want rows in python/dynamo/sweep/exports/table.py"
     members = {f"kv_cache_groups.{member}" for member in ("type", "window", "num_blocks")}
     assert not set(table) - {*names, *members, "kind"}
-    for name, row in table.items():
-        assert row.text or row.vllm or row.sglang, name
-        assert (row.kind == FLAG) == bool(row.vllm or row.sglang), name
+    for name, known in table.items():
+        assert known.text or known.vllm or known.sglang, name
+        assert (known.kind == FLAG) == bool(known.vllm or known.sglang), name
 
 
 def test_the_page_has_these_tables() -> None:
@@ -291,6 +292,43 @@ def test_only_the_mocker_has_its_slips(tmp_path: Path) -> None:
         made(tmp_path / scheduler, {"extra_engine_args": {"engine_type": "sglang", "scheduler": scheduler}})
         text = (tmp_path / scheduler / "out" / "README.md").read_text()
         assert ("reference_quirks" in text) == (scheduler == "dynamo")
+
+
+HOST = {"scheduler": "vllm", "host_cache_gb": 1.0, "kv_bytes_per_token": 1000}
+
+
+@pytest.mark.parametrize("case", ["host", "no host", "turns"])
+def test_what_no_file_says_is_listed(tmp_path: Path, case: str) -> None:
+    """Every setting after defaults: a flag of a file, a row of the README, or a value that is as good as nothing."""
+    mode = "round_robin" if case == "turns" else "kv_router"
+    engine_args = {**HOST, "host_cache_gb": None} if case == "no host" else HOST
+    made(tmp_path, {"num_workers": 2, "router_mode": mode, "extra_engine_args": engine_args})
+    listed = "| `router_config.host_cache_hit_weight` | 0.75 | no flag of it is documented |"
+    readme = (tmp_path / "out" / "README.md").read_text()
+    assert (listed in readme) == (case == "host")
+    if case == "turns":
+        return
+    settings = json.loads((tmp_path / "out" / "prediction.json").read_text())["after_defaults"]["router_config"]
+    script = (tmp_path / "out" / "start.sh").read_text()
+    for key, value in settings.items():
+        known = ROUTER[key]
+        said = known.vllm is not None and set(known.vllm.write(value)) <= set(script.split())
+        nothing = value in (0, False, "none", None) or (key, value) == ("router_replicas", 1)
+        assert said or nothing or f"router_config.{key}" in readme or (known.of_host and case == "no host"), key
+
+
+def test_a_trace_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths of points are those of the working directory in which the sweep was run."""
+    write_trace(tmp_path / "t.jsonl", [row(timestamp=0, input_length=20, output_length=5, hash_ids=[1])])
+    monkeypatch.chdir(tmp_path)
+    sweep.run({"run": {"trace": "t.jsonl"}, "search": {"seed": [1]}}, "sweep")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    problem = f"POINT: 1 has the trace t.jsonl, which is not here, {tmp_path}/elsewhere: want the folder in which"
+    with pytest.raises(FileNotFoundError, match=re.escape(problem)):
+        sweep.export("../sweep", 1, "out", model=MODEL)
+    monkeypatch.chdir(tmp_path)
+    assert "start.sh" in sweep.export("sweep", 1, "out", model=MODEL).files
 
 
 def test_the_readme_says_what_hosts_need(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from test_aic import fake  # noqa: F401  # a fixture
 from dynamo import sweep
 from dynamo.replay import durations, run_trace_replay
 from dynamo.sweep import summary
-from dynamo.sweep.advice import api, basis, bounds, candidates, checks, flags, longrun, search, wording
+from dynamo.sweep.advice import api, basis, bounds, candidates, checks, endurance, flags, longrun, search, wording
 from dynamo.sweep.advice.question import ask, parse_sla
 from dynamo.sweep.folder import Folder
 from dynamo.sweep.sla import parse
@@ -708,6 +708,66 @@ def test_workers_that_survive_a_loss(trace: Path, tmp_path: Path) -> None:
     assert answered(0.9 * four, gpus=2)[0]["spares"] is None  # nothing can be added
 
 
+def test_how_much_longer_passes_may_take(trace: Path, tmp_path: Path) -> None:
+    """The bound between two percents is that of replays with such durations, and few runs find it."""
+    name = "1 x vllm 1 GPU, 64 sequences, 2048 tokens"
+
+    def p90_itl_ms(percent: int) -> float:
+        engine = {**ENGINE, "scheduler": "vllm", "max_num_seqs": 64, "max_num_batched_tokens": 2048}
+        engine["speedup_ratio"] = 2 / (1 + percent / 100)
+        return float(run_trace_replay(trace, extra_engine_args=engine)["p90_token_gap_ms"])
+
+    def found(limit: float) -> tuple[dict[str, Any], int]:
+        question = asked(trace, sla=f"p90_itl_ms<={limit}", engine_args={**ENGINE, "speedup_ratio": 2})
+        winner = next(each for each in candidates.enumerate_all(question) if each.name == name)
+        runner = search.Runner(question, tmp_path / f"{limit}.sqlite", {}, None)
+        return endurance.longest(runner, winner), runner.simulated
+
+    base = p90_itl_ms(0)
+    for more, most in ((1.045, 15), (1.4, 100)):
+        answer, runs = found(more * base)
+        assert 0 <= answer["holds"] < answer["breaks"] <= most
+        assert p90_itl_ms(answer["holds"]) <= more * base < p90_itl_ms(answer["breaks"])
+        assert answer["breaks"] - answer["holds"] == (1 if most == 15 else 5)
+        assert runs <= 8
+    assert found(100 * base) == ({"holds": 100, "breaks": None}, 3)
+    assert found(0.9 * base)[0] == {"unknown": "with durations from a grid of shapes it is infeasible as it is"}
+    assert wording._longer({"holds": 3, "breaks": 4}) == [
+        "the answer holds up to 3 % longer, and breaks with 4 % longer"
+    ]
+    assert wording._longer({"holds": 0, "breaks": 1}) == ["the answer breaks with 1 % longer"]
+
+
+def test_figures_have_four_digits() -> None:
+    """More only where fewer would be the bound itself."""
+    for text, want in (
+        ("p90_token_gap_ms <= 50: got 58.4694", "p90_token_gap_ms <= 50: got 58.47"),
+        ("p90_token_gap_ms <= 50: got 50.0043", "p90_token_gap_ms <= 50: got 50.004"),
+        ("p90_token_gap_ms <= 50.125: got 58.4694 (x)", "p90_token_gap_ms <= 50.125: got 58.47 (x)"),
+        ("p90_ttft_ms <= 2000: got 17681.5", "p90_ttft_ms <= 2000: got 17682"),
+        ("goodput_ratio >= 0.9: got 0.899999", "goodput_ratio >= 0.9: got 0.899999"),
+        ("aic_tp_size: got 1, want 2, the smallest", "aic_tp_size: got 1, want 2, the smallest"),
+        ("p90_ttft_ms <= 2000: got 1.5e+06.", "p90_ttft_ms <= 2000: got 1500000."),
+    ):
+        assert wording.rounded(text) == want
+
+
+def test_what_serves_requests_one_by_one() -> None:
+    """Where many requests miss a limit by themselves, the answer says how to ask for another one."""
+    content = {
+        "goodput_ratio": 0.345, "good": {"sla_tpot_ms": 50}, "named": {"p90_token_gap_ms": "p90_itl_ms"},
+        "question": {"sla": ["p90_ttft_ms <= 2000", "p90_token_gap_ms <= 50"]},
+    }  # fmt: skip
+    line = wording._good(content)[-1]
+    given = line.partition('--sla "')[2].partition('"')[0]
+    assert parse_sla(given) == {
+        "p90_ttft_ms": {"max": 2000},
+        "p90_itl_ms": {"max": 50},
+        "goodput_ratio": {"min": 0.9},
+    }
+    assert len(wording._good({**content, "goodput_ratio": 0.95})) == 1
+
+
 def test_an_interval_without_a_lower_end() -> None:
     target = {
         "bound": "p90_ttft_ms <= 9",
@@ -734,6 +794,7 @@ def answer(**changed: Any) -> dict[str, Any]:
         "size": "2 x vLLM TP 1", "gpus": 2, "host_gb": None, "cost_per_hour": None, "flags": [], "not_exported": "",
         "targets": [target],
         "durations": [], "headroom": None, "goodput_ratio": 0.95, "basis": {"router": None}, "sensitivity": [],
+        "endurance": None,
         "question": {"objective": "fewest_gpus"}, "good": {"sla_tpot_ms": 50},
         "cases": [case(holds=False)], **changed,
     }  # fmt: skip
@@ -757,7 +818,7 @@ def test_what_is_known_of_durations_is_not_called_unknown() -> None:
     ):
         lines = wording._short(answer(durations=[{**pool, **known}]))
         assert lines == [
-            "start 2 x vLLM TP 1 = 2 GPUs",
+            "start 2 x vLLM TP 1 = 2 GPUs, behind Dynamo's frontend",
             "the service level holds on this trace: p90_ttft_ms 5 (<= 9)",
             said,
             "it breaks with the loss of a worker",
@@ -808,11 +869,19 @@ def test_the_first_lines_of_an_answer() -> None:
         "it breaks with 1.25 times this traffic (p90_ttft_ms <= 9: got 10), with passes that take 15 % longer"
     )
     assert kept == "it holds with the loss of a worker"
+    for percent, words in (
+        ((3, 4), (", with passes that take 4 % longer (it holds with 3 %)", "it holds with the loss of a worker")),
+        ((0, 1), (", with passes that take 1 % longer", "it holds with the loss of a worker")),
+        ((40, 45), ("got 10)", "it holds with passes that take up to 40 % longer, with the loss of a worker")),
+        ((100, None), ("got 10)", "it holds with passes that take up to 100 % longer, with the loss of a worker")),
+    ):
+        lines = wording._short({**found, "endurance": dict(zip(("holds", "breaks"), percent, strict=True))})
+        assert (lines[3].endswith(words[0]), lines[4]) == (True, words[1])
     survived = wording._short({**found, "cases": [case(holds=False, spares={"workers": 3, "gpus": 3, "holds": True})]})
     assert survived[3].endswith(", with the loss of a worker (3 such workers survive it)")
     wide = wording._short({**found, "gpus": 4, "host_gb": {"worker": 256.0, "all": 512.0}})
     assert ", with 256 GB of host memory for the KV of each worker (128 GB for each GPU), 512 GB in all," in wide[0]
-    assert other.startswith("with as many GPUs, 4 x vllm (point 7) holds with passes that take 15 % longer, too")
+    assert other.startswith("with as many GPUs, 4 x vllm (point 7) holds with passes that take 15 % longer, and is")
     missed = {**found["targets"][0], "met": False, "value": 12.0}
     assert wording._short({**found, "targets": [missed]})[1].startswith(
         "the service level is missed on this trace: p90_ttft_ms 12 (<= 9); p90_ttft_ms <= 9 is missed; only"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo._core import values
 from dynamo.replay import deployment, durations, latencies
 from dynamo.sweep import report, summary, sweep
-from dynamo.sweep.advice import candidates, checks, flags, search, wording
+from dynamo.sweep.advice import candidates, checks, endurance, flags, search, wording
 from dynamo.sweep.advice.candidates import Candidate
 from dynamo.sweep.advice.question import FEWEST_GPUS, GOOD, Question, ask
 from dynamo.sweep.advice.search import Found, Runner, rank
@@ -247,6 +247,7 @@ def _content(question: Question, valid: Sequence[Candidate], found: Found) -> di
         "headroom": None,
         "cases": [],
         "sensitivity": [],
+        "endurance": None,
         "next_best": [],
         "nearest": _nearest(found),
         "counts": {
@@ -330,6 +331,7 @@ def _examine(
         content["headroom"] = checks.headroom(runner, winner, rows)
         content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(rows))
         content["sensitivity"] = checks.sensitivity(runner, valid, winner.name)
+        content["endurance"] = endurance.longest(runner, winner)
     content["next_best"] = _next_best(question, by_name, found, ranked)
 
 
@@ -414,7 +416,7 @@ def _next_best(question: Question, by_name: Mapping[str, Candidate], found: Foun
         if theirs == ours:
             speeds = f"and no difference: {ours} tokens/s for each user; of equals the first one is the answer"
         same = "as many GPUs" if second.gpus == by_name[ranked[0]].gpus else f"{second.gpus} GPUs"
-        lines.append(f"{second.name}: {same}, {speeds}")
+        lines.append(f"{second.name}: {same}, {speeds}; {_figures(found.whole[ranked[1]])}")
     fewer = [
         name
         for name, point in found.whole.items()
@@ -424,6 +426,15 @@ def _next_best(question: Question, by_name: Mapping[str, Candidate], found: Foun
         name = min(fewer, key=lambda each: _by(found.whole[each]))
         lines.append(f"with fewer GPUs, {name} is the nearest: {found.whole[name]['reason']}")
     return lines
+
+
+def _figures(point: Mapping[str, Any]) -> str:
+    """The figures of a point that are bounded, with their bounds."""
+    return ", ".join(
+        f"{latencies.shown(verdict['figure'])} {verdict['value']:.4g} ({str(bound_of(verdict)).partition(' ')[2]})"
+        for verdict in point["sla"]
+        if _is_shown(verdict) and verdict["value"] is not None
+    )
 
 
 def _kept(runner: Runner, shown: Sequence[Candidate], found: Found, place: Path, content: dict[str, Any]) -> Sweep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -20,8 +21,11 @@ _WIDTH = 118
 _MOST_REASONS, _LONGEST = 5, 200
 _BEYOND = "is not sure: other draws of this traffic go beyond it"
 _LONGER = "passes that take 15 % longer"
+_ENOUGH = 15
+"""By how many percent passes have to be longer without harm for the answer to be said to hold with longer ones."""
 _MANY = 0.9
 """The part of requests within all limits below which the answer begins with it."""
+_GOT = re.compile(r"([<>]= ([\d.e+-]+): )?got (\d[\d.e+-]*\d|\d)")
 _HOW = {
     "beaten": "cannot be the answer",
     "beginning": "miss the service level before the end of their run",
@@ -42,7 +46,7 @@ _LIMITS = {
 def sections(content: Content) -> Sections:
     """All that is said, in the order of what a reader asks first, with figures called as in the question."""
     named = content["named"]
-    parts = [(title, [renamed(line, named) for line in lines]) for title, lines in _sections(content) if lines]
+    parts = [(title, [renamed(rounded(line), named) for line in lines]) for title, lines in _sections(content) if lines]
     asked = next(lines for title, lines in parts if title == _ASKED)
     asked.extend(f"{name} is called {shown} in tables and charts" for shown, name in named.items())
     return parts
@@ -65,7 +69,7 @@ def _sections(content: Content) -> Sections:
         ("Headroom", [] if headroom is None else [_headroom(headroom)]),
         ("What breaks it", [_loss(case, content) for case in lost]),
         ("Autoscaling", [_autoscaling(case, content) for case in scaled]),
-        (LONGER, [_other(each, content) for each in content["sensitivity"]]),
+        (LONGER, [*_longer(content["endurance"]), *[_other(each, content) for each in content["sensitivity"]]]),
         ("Next best", content["next_best"]),
         found,
     ]
@@ -73,7 +77,7 @@ def _sections(content: Content) -> Sections:
 
 def short(content: Content) -> list[str]:
     """What to start, what it costs, how sure it is, and what breaks first."""
-    return [renamed(line, content["named"]) for line in _short(content)]
+    return [renamed(rounded(line), content["named"]) for line in _short(content)]
 
 
 def renamed(line: str, names: Mapping[str, str]) -> str:
@@ -91,6 +95,17 @@ def text(content: Content) -> str:
         for line in lines:
             parts += _command(line) if line in content["flags"] else _wrapped(line)
     return "\n".join(parts) + "\n"
+
+
+def rounded(line: str) -> str:
+    """A line whose measured figures have four digits, or as many as tell them from the bound that they miss."""
+    return _GOT.sub(lambda found: f"{found[1] or ''}got {_digits(found[3], found[2])}", line)
+
+
+def _digits(number: str, limit: str | None) -> str:
+    value = float(number)
+    texts = (f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}" for digits in (4, 5, 6))
+    return next((text for text in texts if limit is None or float(text) != float(limit)), number)
 
 
 def _wrapped(line: str) -> list[str]:
@@ -140,7 +155,7 @@ def _short(content: Content) -> list[str]:
         lines.append(f"it holds with {', with '.join(kept)}")
     if (other := _sturdier(content)) is not None:
         slower = ", and is slower for each user" if content["question"]["objective"] == FEWEST_GPUS else ""
-        lines.append(f"with as many GPUs, {_named(other)} holds with {_LONGER}, too{slower}")
+        lines.append(f"with as many GPUs, {_named(other)} holds with {_LONGER}{slower}")
     return lines
 
 
@@ -193,12 +208,37 @@ def _breaking(content: Content) -> list[str]:
 
 def _examined(content: Content, holds: bool) -> list[str]:
     """Longer passes and losses with which the service level holds, or breaks."""
-    longer = [each for each in content["sensitivity"] if each["durations"] > 1 and each["holds"] == holds]
     lost = [case for case in content["cases"] if "policy" not in case and case.get("holds") == holds]
     names = [f"the {case['name'].partition(',')[0]}{_survivors(case)}" for case in lost]
     if content["size"].startswith("1 x "):
         names = [name.replace("of a worker", "of the only worker") for name in names]
-    return [_LONGER for _ in longer] + names
+    return [*_lasting(content, holds), *names]
+
+
+def _lasting(content: Content, holds: bool) -> list[str]:
+    """With how much longer passes the service level holds, or breaks: in the first lines, where one of both stands."""
+    found = content["endurance"]
+    if found is None or "unknown" in found:
+        tried = (each for each in content["sensitivity"] if each["durations"] > 1 and each["holds"] == holds)
+        return [_LONGER for _ in tried]
+    if (found["holds"] >= _ENOUGH) != holds:
+        return []
+    if holds:
+        return [f"passes that take up to {found['holds']} % longer"]
+    kept = f" (it holds with {found['holds']} %)" if found["holds"] else ""
+    return [f"passes that take {found['breaks']} % longer{kept}"]
+
+
+def _longer(found: Mapping[str, Any] | None) -> list[str]:
+    """Up to how much longer passes the answer holds."""
+    if found is None:
+        return []
+    if "unknown" in found:
+        return [f"up to how much longer the answer holds is not known: {found['unknown']}"]
+    if found["breaks"] is None:
+        return [f"the answer holds up to {found['holds']} % longer; more was not tried"]
+    holds = f"holds up to {found['holds']} % longer, and " if found["holds"] else ""
+    return [f"the answer {holds}breaks with {found['breaks']} % longer"]
 
 
 def _survivors(case: Mapping[str, Any]) -> str:
@@ -254,9 +294,9 @@ def _cost(content: Content) -> str:
 
 
 def _target(target: Mapping[str, Any]) -> str:
-    parts = [f"{target['bound']}: {target['value']:.5g}"]
+    parts = [f"{target['bound']}: {target['value']:.4g}"]
     if target["low"] is not None:
-        parts.append(f"with other draws of this traffic {between(target['low'], target['high'], 5)} (95 %)")
+        parts.append(f"with other draws of this traffic {between(target['low'], target['high'], 4)} (95 %)")
     if target["error"] is not None:
         parts.append(f"measured error of such durations {100 * target['error']:.0f} %")
     doubt = _doubt(target)
@@ -277,10 +317,14 @@ def _good(content: Content) -> list[str]:
     if ratio is None:
         return []
     each = " and ".join(f"{_LIMITS[name]} of at most {limit:g} ms" for name, limit in limits.items() if name in _LIMITS)
-    return [
+    lines = [
         f"{100 * ratio:.4g} % of the requests have {each} (goodput_ratio). This counts requests one by one; the bounds "
         "above are on percentiles or means of all, and let single ones be late"
     ]
+    if ratio < _MANY:
+        asked = renamed(", ".join([*content["question"]["sla"], f"goodput_ratio >= {_MANY:g}"]), content["named"])
+        lines.append(f'which deployment does so for {100 * _MANY:g} %: ask again with --sla "{asked}" and a new -o')
+    return lines
 
 
 def _sure(content: Content) -> list[str]:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dynamo._core import values
@@ -17,6 +18,7 @@ from dynamo.sweep.advice import basis
 from dynamo.sweep.exports import engine, scaling
 from dynamo.sweep.exports.table import MODES, REFUSED, ROUTER, RUN
 from dynamo.sweep.figures import offered_rps
+from dynamo.sweep.spec import trace_files
 
 _POOLS = {
     "worker": ("extra_engine_args", "num_workers"),
@@ -138,6 +140,7 @@ def of(
     given = point["arguments"]
     if given is None or not point["figures"]:
         raise ValueError(f"POINT: got {point['id']}, which has no result: {point['status']} {point['reason']}".rstrip())
+    _check_trace(point["id"], given)
     result = planned.run({**simulate.without_page(points.plain(given)), "rows": True}, None, None)
     report = result.report
     arguments = report["provenance"]["arguments"]
@@ -196,6 +199,16 @@ def _doubts(point: Mapping[str, Any], pools: Sequence[Pool], routed: bool) -> li
     if point["status"] != "ok":
         found.append(f"The point does not keep the service level: {point['reason']}.")
     return found
+
+
+def _check_trace(point: int, given: Mapping[str, Any]) -> None:
+    """Raises FileNotFoundError if the point cannot be simulated once more: its trace may be another folder's."""
+    for path in trace_files(given):
+        if not Path(path).expanduser().is_file():
+            raise FileNotFoundError(
+                f"POINT: {point} has the trace {path}, which is not here, {Path.cwd()}: want the folder in which the "
+                "sweep was run as working directory"
+            )
 
 
 def _check(arguments: Mapping[str, Any]) -> None:

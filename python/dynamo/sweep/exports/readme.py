@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dynamo._core import values
@@ -14,7 +14,7 @@ from dynamo.sweep.exports import scripts
 from dynamo.sweep.exports.documents import EVENTS_PORT, PORT
 from dynamo.sweep.exports.engine import VLLM
 from dynamo.sweep.exports.plan import ENGINE_GIB, Plan
-from dynamo.sweep.exports.table import ASSUMED, ENGINE
+from dynamo.sweep.exports.table import ASSUMED, ENGINE, ROUTER
 from dynamo.sweep.sla import bound_of
 
 _FILES = {
@@ -110,7 +110,8 @@ def _needs(plan: Plan, files: Sequence[str]) -> list[str]:
         "dynamo-1.6.yaml": "a cluster with GPUs and the operator of Dynamo 1.6",
         "kubernetes.yaml": "a cluster with NVIDIA's device plugin",
         "compose.yaml": "Docker with the NVIDIA Container Toolkit",
-        "verify.sh": "vLLM for its benchmark client, which needs no GPU, and dynosim: `pip install vllm dynosim`",
+        "verify.sh": "vLLM for its benchmark client, which needs no GPU, and dynosim: `pip install vllm dynosim` in an "
+        "environment of its own, as Dynamo and SGLang want other releases of the same packages",
     }
     lines = [f"`{file}`: {text}" for file, text in needs.items() if file in files]
     return [*lines, f"all: access to the weights of {plan.model}, by `HF_TOKEN` where the model wants one"]
@@ -171,12 +172,20 @@ def _assumed(plan: Plan) -> str:
                 continue
             if ENGINE[path].kind == ASSUMED and value not in (None, defaults.get(path)):
                 said.setdefault(path, {})[pool.role] = value
-    rows = []
+    rows = [(f"`router_config.{key}`", values.show(value), ROUTER[key].text) for key, value in _credits(plan)]
     for path, each in said.items():
         shown = {values.brief(values.show(value)) for value in each.values()}
         text = shown.pop() if len(shown) == 1 else ", ".join(f"{role} {values.show(v)}" for role, v in each.items())
         rows.append((f"`{path}`", text, ENGINE[path].text))
-    return _table(("engine argument", "simulated", "why it is in no file"), rows)
+    return _table(("argument", "simulated", "why it is in no file"), rows)
+
+
+def _credits(plan: Plan) -> Iterator[tuple[str, Any]]:
+    """What the router credits workers with for KV below their pools, of which no flag is documented."""
+    settings = plan.arguments.get("router_config") or {}
+    for key, value in settings.items():
+        if plan.router == "kv_router" and ROUTER[key].of_host and any(pool.host_gb for pool in plan.pools):
+            yield key, value
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

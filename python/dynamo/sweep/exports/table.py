@@ -28,6 +28,8 @@ class Row(NamedTuple):
     harmless: tuple[Any, ...] = ()
     # Whether the argument means nothing for SGLang, so that any value of it is harmless there.
     vllm_only: bool = False
+    # Whether it is a setting of the router that says something only beside host memory for KV.
+    of_host: bool = False
 
     def flag(self, engine: str) -> Flag | None:
         """The flag of an engine."""
@@ -313,7 +315,7 @@ RUN: Mapping[str, Row] = {
 
 ROUTER: Mapping[str, Row] = {
     "overlap_score_weight": _refused("an older name of overlap_score_credit and prefill_load_scale"),
-    "host_cache_hit_weight": _refused("no flag of it is documented", 0.75),
+    "host_cache_hit_weight": _refused("no flag of it is documented", 0.75)._replace(of_host=True),
     "disk_cache_hit_weight": _refused("no flag of it is documented", 0.25),
     "router_temperature": _flag(Number("--router-temperature", float)),
     "use_kv_events": _flag(Switch("--router-kv-events")),
