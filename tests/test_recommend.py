@@ -612,6 +612,7 @@ def test_known_errors_of_pools_are_those_of_the_page() -> None:
     facts = {
         "requests": 80, "seconds": 15, "draws": 0, "scheduler": "sglang-0.5", "router": None, "shapes": None,
         "prompt_tokens": 1000.4, "answer_tokens": 50.0, "reused_ratio": 0.8123,
+        "host": None,
     }  # fmt: skip
     by_sdk = {**facts, "pool_estimate": "sdk", "pool_tokens": 6400.0}
     estimated = " ".join(basis.lines({**by_sdk, "kv_dtype": None}))
@@ -629,6 +630,24 @@ def test_known_errors_of_pools_are_those_of_the_page() -> None:
     given = " ".join(basis.lines({**facts, "router": "kv_router", "pool_estimate": None, "pool_tokens": 6400.0}))
     assert "as given and no estimate" in given
     assert "Routing is that of Dynamo" in given
+    assert "Host memory" not in given
+    for gb, words in ((9.0, "of 9 GB of each worker 2.6 GB are beyond its 6.4 GB"), (5.0, "nothing is beyond its 6.4")):
+        hosted = " ".join(basis.lines({**by_sdk, "kv_dtype": None, "host": {"gb": gb, "pool_gb": 6.4}}))
+        assert f"Host memory repeats what is in the pool: of {gb:g} GB" in hosted
+        assert words in hosted
+        assert "not its prompts, no host memory is needed, and no worker is lost" in hosted
+
+
+def test_host_memory_beyond_the_pool(trace: Path) -> None:
+    """Bytes of a token are those that a run has stored."""
+    engine = {**ENGINE, "scheduler": "vllm", "host_cache_gb": 40.0}
+    figures = run_trace_replay(trace, extra_engine_args=engine)
+    found = basis.host_facts(engine, 2048 * 64, figures)
+    assert found == {"gb": 40.0, "pool_gb": pytest.approx(2048 * 64 * 131072 / 1e9)}
+    assert basis.host_facts(ENGINE, 2048 * 64, figures) is None
+    back = {**engine, "host_cache": {"write_policy": "write_back"}}
+    for other, tokens in ((back, 1.0), ({**engine, "dp_size": 2}, 1.0), (engine, None)):
+        assert basis.host_facts(other, tokens, figures) == {"gb": 40.0, "pool_gb": None}
 
 
 def case(**changed: Any) -> dict[str, Any]:

@@ -15,6 +15,8 @@ KV_DTYPE = (
     "FP4. Engines keep such KV in BF16 unless --kv-cache-dtype says otherwise, which halves the pool: "
     "aic_kv_cache_dtype says it to both"
 )
+_REPEATS = "write_through"
+"""The write policy with which all KV is in host memory, too, as soon as it is computed; vLLM's offloading does so."""
 _KV_TYPES = {
     "bfloat16": "KV is kept in BF16, as engines do without --kv-cache-dtype",
     "fp8": "KV is kept in FP8, by --kv-cache-dtype: what that does to answers is not simulated",
@@ -28,9 +30,10 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         "Not simulated: HTTP, tokenizer and client, which make a measured TTFT longer. What happens when a worker is "
         "lost is from documentation and live frontends, not from failures of GPUs"
     )
+    hosts = ", no host memory is needed" if found["host"] is not None else ""
     said.append(
         "verify.sh among the exported files measures six runs on the GPUs, and says whether their latencies are as "
-        "predicted. They have the mean lengths of this traffic, not its prompts, and no worker is lost"
+        f"predicted. They have the mean lengths of this traffic, not its prompts{hosts}, and no worker is lost"
     )
     return [text for text in said if text]
 
@@ -57,14 +60,44 @@ def _rules(found: Mapping[str, Any]) -> str:
 def _pool(found: Mapping[str, Any]) -> str:
     tokens = "of unknown size" if found["pool_tokens"] is None else f"{found['pool_tokens']:,.0f} tokens of each worker"
     if found["pool_estimate"] is None:
-        return f"KV pool: {tokens}, as given and no estimate"
+        return f"KV pool: {tokens}, as given and no estimate{_host(found['host'])}"
     who, median, worst, sizes = POOL_ERRORS[found["pool_estimate"]]
     text = (
         f"KV pool: {tokens}, estimated by {who}: of {sizes} published sizes it is {median:g} % off in the median, and "
         f"more than {worst:g} % with a tenth of them. The engine's log says the real one"
     )
     kept = KV_DTYPE if found["kv_dtype"] is None else _KV_TYPES.get(found["kv_dtype"])
-    return f"{text}. {kept}" if kept else text
+    return (f"{text}. {kept}" if kept else text) + _host(found["host"])
+
+
+def host_facts(
+    engine: Mapping[str, Any], pool_tokens: float | None, figures: Mapping[str, float]
+) -> dict[str, float | None] | None:
+    """The ``gb`` of host memory for KV of a worker, and of its GPUs' pool, which that repeats; None without any.
+
+    ``pool_gb`` is None if the pool is not repeated, or if it is not known how many bytes a token has.
+
+    Args:
+        engine: Engine arguments after defaults.
+        figures: Of a run, which say how many bytes were stored.
+    """
+    if (size := engine.get("host_cache_gb")) is None:
+        return None
+    ranks = max(engine.get("dp_size") or 1, engine.get("aic_attention_dp_size") or 1)
+    policy = (engine.get("host_cache") or {}).get("write_policy") or _REPEATS
+    blocks = figures.get("host_stored_blocks")
+    if not blocks or pool_tokens is None or ranks > 1 or policy != _REPEATS:
+        return {"gb": size, "pool_gb": None}
+    return {"gb": size, "pool_gb": pool_tokens * figures["host_stored_bytes"] / (blocks * engine["block_size"]) / 1e9}
+
+
+def _host(found: Mapping[str, Any] | None) -> str:
+    """How much of the host memory is beyond what the GPUs have themselves."""
+    if found is None or found["pool_gb"] is None:
+        return ""
+    size, pool = found["gb"], found["pool_gb"]
+    more = f"{size - pool:.3g} GB are beyond" if size > pool else "nothing is beyond"
+    return f". Host memory repeats what is in the pool: of {size:.4g} GB of each worker {more} its {pool:.3g} GB"
 
 
 def _traffic(found: Mapping[str, Any]) -> str:

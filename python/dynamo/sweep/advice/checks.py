@@ -11,6 +11,7 @@ from typing import Any
 from dynamo.replay import run_trace_replay
 from dynamo.sweep import bootstrap
 from dynamo.sweep.advice import search
+from dynamo.sweep.advice.basis import host_facts
 from dynamo.sweep.advice.candidates import Candidate
 from dynamo.sweep.advice.question import Question
 from dynamo.sweep.advice.search import Point, Runner
@@ -86,6 +87,7 @@ def basis(runner: Runner, winner: Candidate, point: Point, draws: int) -> dict[s
         "pool_tokens": worker.pool_tokens,
         "pool_estimate": worker.pool_estimate,
         "kv_dtype": worker.kv_dtype,
+        "host": host_facts(worker.engine, worker.pool_tokens, figures),
     }
 
 

@@ -466,6 +466,8 @@ class Worker(NamedTuple):
     """None if they are not known."""
     kv_dtype: str | None
     """The data type of the KV cache; None if the arguments leave it open."""
+    engine: Mapping[str, Any]
+    """Its arguments."""
 
 
 def worker_of(runner: Runner, candidate: Candidate) -> Worker:
@@ -490,7 +492,7 @@ def _worker(point: Point) -> Worker:
     blocks, size = engine.get("num_gpu_blocks") or estimate, engine.get("block_size")
     tokens = float(blocks * size * engine.get("dp_size", 1)) if blocks and size else None  # of each rank
     who = engine.get("kv_pool_estimate", "sdk") if estimate else None
-    return Worker(report["scheduler"], who, tokens, engine.get("aic_kv_cache_dtype"))
+    return Worker(report["scheduler"], who, tokens, engine.get("aic_kv_cache_dtype"), engine)
 
 
 def _reference(runner: Runner, candidates: Sequence[Candidate], found: Found) -> Point | None:

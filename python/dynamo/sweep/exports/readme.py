@@ -10,7 +10,7 @@ from dynamo._shell.fields import fields_of
 from dynamo.replay import deployment
 from dynamo.sweep import wording
 from dynamo.sweep.advice import wording as advice
-from dynamo.sweep.exports import scripts
+from dynamo.sweep.exports import scripts, verify
 from dynamo.sweep.exports.documents import EVENTS_PORT, PORT
 from dynamo.sweep.exports.engine import VLLM
 from dynamo.sweep.exports.plan import ENGINE_GIB, Plan
@@ -145,6 +145,8 @@ def _sla(plan: Plan) -> list[str]:
         for v in plan.sla
         if v["value"] is not None and not (v["figure"] == "rejected_requests" and v["met"])  # goes without saying
     ]
+    if wide := verify.too_wide(plan):
+        lines.append(wide)
     if plan.recommendation is not None:  # which says how sure it is
         return [_list(lines)]
     error = plan.measured_error

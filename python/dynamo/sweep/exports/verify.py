@@ -88,12 +88,31 @@ def files(plan: Plan) -> dict[str, str]:
         "workers": sum(pool.workers for pool in plan.pools),
         "tolerance": {**_tolerance(plan.measured_error), "ttft_ms": _CLIENT_MS},
         "limits": _limits(plan.sla),
+        **_margin(plan),
         "runs": runs,
     }
     found = {"verify.sh": _script(plan, traffic), PREDICTIONS: json.dumps(predictions, indent=1) + "\n"}
     if plan.one_pool and plan.pools[0].workers == 1:
         found["deployment.json"] = json.dumps(_deployment(plan), indent=1) + "\n"
     return found
+
+
+def _margin(plan: Plan) -> dict[str, Any]:
+    """With how much longer passes the service level breaks, in percent, where a recommendation knows it."""
+    known = (plan.recommendation or {}).get("endurance") or {}
+    return {} if known.get("breaks") is None else {"breaks_with_longer_percent": known["breaks"]}
+
+
+def too_wide(plan: Plan) -> str:
+    """That a prediction may hold although the service level is not kept; "" if no such margin is known."""
+    breaks = _margin(plan).get("breaks_with_longer_percent")
+    tolerance = 100 * _tolerance(plan.measured_error)["tpot"]
+    if breaks is None or breaks > tolerance:
+        return ""
+    return (
+        f"`verify.sh` takes a TPOT that is up to {tolerance:.3g} % longer for predicted, and the service level breaks "
+        f"with passes that take {breaks} % longer: see what it says of the service level, too"
+    )
 
 
 def _limits(sla: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -265,11 +284,12 @@ bench() {{
 """
 
 
-def _prefix(traffic: Traffic) -> str:
+def _prefix(traffic: Traffic, has_host: bool) -> str:
     """Why prompts have a prefix in common, or none."""
     found = f"{100 * traffic.cached:.2g} % of its prompts were found in caches"
     if traffic.shared_tokens:
-        return f"{found}: a prefix of {traffic.shared_tokens} tokens, the same for all."
+        host = "\n# It fits into the KV pools of the GPUs: host memory is not measured." if has_host else ""
+        return f"{found}: a prefix of {traffic.shared_tokens} tokens, the same for all.{host}"
     return f"{found}: no prefix, which runs have from {100 * _SHARED:g} % on."
 
 
@@ -286,7 +306,7 @@ def _script(plan: Plan, traffic: Traffic) -> str:
     return _SCRIPT.format(
         model=shlex.quote(plan.model),
         traffic=shlex.join(traffic.flags),
-        prefix=_prefix(traffic),
+        prefix=_prefix(traffic, any(pool.host_gb for pool in plan.pools)),
         # Each with prompts of its own, or a run would find those of the one before in caches.
         runs="\n".join(
             f"bench {load.name} --seed {at} {shlex.join(_flags(load))}  # {load.shows}"
