@@ -287,11 +287,14 @@ def test_the_readme_says_what_to_install(tmp_path: Path) -> None:
     assert "`compose.yaml`: Docker" not in routed
 
 
-def test_only_the_mocker_has_its_slips(tmp_path: Path) -> None:
+def test_what_has_no_effect_with_a_scheduler_is_not_listed(tmp_path: Path) -> None:
+    """By the table of the core: slips are the mocker's, and it never ignores the end of an answer."""
     for scheduler in ("dynamo", "sglang"):
-        made(tmp_path / scheduler, {"extra_engine_args": {"engine_type": "sglang", "scheduler": scheduler}})
+        given = {"engine_type": "sglang", "scheduler": scheduler, "sglang": {"ignore_eos": True}}
+        made(tmp_path / scheduler, {"extra_engine_args": given})
         text = (tmp_path / scheduler / "out" / "README.md").read_text()
-        assert ("reference_quirks" in text) == (scheduler == "dynamo")
+        assert ("`sglang.reference_quirks`" in text) == (scheduler == "dynamo")
+        assert ("`sglang.ignore_eos`" in text) == (scheduler == "sglang")
 
 
 HOST = {"scheduler": "vllm", "host_cache_gb": 1.0, "kv_bytes_per_token": 1000}

@@ -3,6 +3,7 @@ package engineargs
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func rowsOf(table []field) []fieldtable.Row {
 	for i, f := range table {
 		r := fieldtable.Of(f.Field)
 		r.KeywordOnly, r.JSONOnly, r.Settable, r.AnyCaseInPython = f.keywordOnly, f.jsonOnly, f.mutable, f.anyCase
-		r.Instead, r.Works = f.instead, worksWith(f)
+		r.Instead, r.Works, r.Schedulers = f.instead, worksWith(f), schedulersOf(f)
 		for _, nested := range nestedObjects {
 			if nested.name == f.Name {
 				r.Class, r.Hints = nested.class, nested.hints
@@ -43,6 +44,17 @@ func rowsOf(table []field) []fieldtable.Row {
 		rows[i] = r
 	}
 	return rows
+}
+
+// schedulersOf names the schedulers with which a field has an effect, none if it has one with all.
+func schedulersOf(f field) []string {
+	var names []string
+	for _, s := range schedulers {
+		if slices.Contains(f.rules, s.rules) && s.release >= f.from {
+			names = append(names, s.name)
+		}
+	}
+	return names
 }
 
 // sinceRelease names the first release that has a field.

@@ -38,6 +38,9 @@ type Row struct {
 	AnyCaseInPython bool `json:"any_case_in_python,omitempty"`
 	Path            bool `json:"path,omitempty"` // it also takes path objects
 
+	// Schedulers are those of an engine with which the field has an effect; none are all.
+	Schedulers []string `json:"schedulers,omitempty"`
+
 	// For documentation: what the field means, the default of a field that has none of its own, and where it has an
 	// effect.
 	Doc     string `json:"-"`

@@ -45,6 +45,8 @@ class Field(NamedTuple):
     settable: bool = False
     path: bool = False
     """Whether Python also takes a path object."""
+    schedulers: Sequence[str] = ()
+    """Schedulers with which an engine argument has an effect; none are all."""
 
     def obeyed_by(self, value: Any) -> bool:
         """Reports whether a value of the right type is in range."""

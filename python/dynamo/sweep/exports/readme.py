@@ -160,17 +160,13 @@ def _sla(plan: Plan) -> list[str]:
     return [_list(lines), known] if lines else [known]
 
 
-_MOCKERS = "sglang.reference_quirks"
-"""Only Dynamo's mocker has these."""
-
-
 def _assumed(plan: Plan) -> str:
     """What the simulation takes the world to be, as far as the point says something else than the default."""
     defaults = {name: field.default for name, field in fields_of(None).items()}
     said: dict[str, dict[str, Any]] = {}
     for pool in plan.pools:
         for path, value in pool.arguments.items():
-            if path == _MOCKERS and pool.arguments.get("scheduler") not in (None, "dynamo"):
+            if not _has_effect(path, pool.arguments.get("scheduler") or "dynamo"):
                 continue
             if ENGINE[path].kind == ASSUMED and value not in (None, defaults.get(path)):
                 said.setdefault(path, {})[pool.role] = value
@@ -180,6 +176,14 @@ def _assumed(plan: Plan) -> str:
         text = shown.pop() if len(shown) == 1 else ", ".join(f"{role} {values.show(v)}" for role, v in each.items())
         rows.append((f"`{path}`", text, ENGINE[path].text))
     return _table(("argument", "simulated", "why it is in no file"), rows)
+
+
+def _has_effect(path: str, scheduler: str) -> bool:
+    """Whether an engine argument, or a member of one after a dot, means something to a scheduler."""
+    outer, _, member = path.partition(".")
+    table = fields_of(outer if member else None)
+    schedulers = table[member or outer].schedulers
+    return not schedulers or scheduler in schedulers
 
 
 def _credits(plan: Plan) -> Iterator[tuple[str, Any]]:
