@@ -557,6 +557,47 @@ print(sum('"predict"' in question for question in asked), len(aic._sessions))
     assert done.stdout.split("\n")[:3] == ["True 1", "True", "0 1"], done
 
 
+def test_sessions_open_side_by_side(fake: Path, folder: Path) -> None:
+    """Two threads read tables at the same time, but not those of one session twice."""
+    done = script(
+        """
+import json, threading
+from dynamo._core import aic
+
+both = threading.Barrier(2, timeout=300)
+reading = []
+
+class Tables:
+    def __init__(self, asked):
+        self.asked = asked
+    def prefill(self, batch, tokens, prefix):
+        reading.append(self.asked["model"])
+        both.wait()
+        return 1.0
+    def decode(self, batch, context):
+        return 1.0
+    def experts(self, kind, tokens):
+        raise ValueError("none")
+
+aic._compiled = lambda asked, model, database: Tables(asked)
+answers = []
+
+def ask(model):
+    about = {"backend": "vllm", "system": "h200_sxm", "version": "0.1", "version_given": True, "tp_size": 1}
+    answers.append(json.loads(aic.answer(json.dumps({"open": {**about, "model": model}}))))
+
+threads = [threading.Thread(target=ask, args=(model,)) for model in ("a", "b", "a", "b")]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(sorted(reading), sorted(answer["session"] for answer in answers), aic._reading, aic._sdk_lock.locked())
+""",
+        cwd=folder,
+    )
+    assert done.stdout == "['a', 'b'] [0, 0, 1, 1] [] False\n", done
+
+
 AIC_FLAGS = ["--aic-backend", "vllm", "--aic-system", "h200_sxm", "--aic-model-path", "m"]
 BY_AIC = ["--router-mode", "kv_router", "--router-config", '{"router_prefill_load_model": "aic"}', "--num-workers", "2"]
 

@@ -226,6 +226,39 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
     assert {**repeated.content, "counts": 0} == {**found, "counts": 0}
 
 
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({"sla": "p90_itl_ms<=12"}, [False, True]),
+        ({"sla": "p90_itl_ms<=16"}, [True, False]),
+        ({"sla": "p90_itl_ms<=18"}, [True, True]),
+        ({"sla": "p90_ttft_ms<=115"}, [False, False]),
+        ({"sla": "p90_ttft_ms<=105", "gpus": 2}, [True, False]),  # with longer passes no deployment holds
+        ({"objective": "cost", "gpus": 3}, [False, True]),
+    ],
+)
+def test_gpus_needed_with_other_durations(
+    trace: Path, tmp_path: Path, given: Mapping[str, Any], same: list[bool]
+) -> None:
+    """As many as exhaustive search finds, though only what may change the answer is run again."""
+    question = asked(trace, **given)
+    valid = candidates.enumerate_all(question)
+    runner = search.Runner(question, tmp_path / "a.sqlite", {}, None)
+    found = search.find(runner, valid)
+    assert found.best is not None
+    others = checks.sensitivity(runner, valid, found)
+    assert [each["same"] for each in others] == same
+    gpus = {candidate.name: candidate.gpus for candidate in valid}
+    for each in others:
+        changed = asked(trace, **{**given, "engine_args": {**ENGINE, "speedup_ratio": 1 / each["durations"]}})
+        every = search.find(search.Runner(changed, tmp_path / "b.sqlite", {}, None), valid, exhaustive=True)
+        assert each["holds"] == (every.whole[found.best]["status"] == "ok")
+        assert each["gpus"] == (None if every.best is None else gpus[every.best])
+        assert every.best is None or every.whole[each["best"]]["status"] == "ok"
+        if question.objective == "cost":
+            assert each["best"] == every.best
+
+
 def test_a_folder_of_another_question(trace: Path, cli: Cli, folder: Path) -> None:
     sweep.run(spec(trace, max_sim_time_ms=100), "out")
     before = (folder / "out" / "report.json").read_bytes()

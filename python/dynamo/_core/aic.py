@@ -8,13 +8,14 @@ process and are shared by its runs.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import json
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -207,12 +208,13 @@ class Session:
     @property
     def predictor(self) -> Predictor:
         """Its predictions. Loads the SDK at first use, and raises Refusal if that fails."""
-        if self._predictor is None:
-            _sdk()
-            with aic_sdk.quickly():
-                database, _ = _database(self.asked, version_given=True)
-            self._predictor = _predictor(self.asked, database)
-        return self._predictor
+        with _reading_once(self.asked):
+            if self._predictor is None:
+                _sdk()
+                with aic_sdk.quickly():
+                    database, _ = _database(self.asked, version_given=True)
+                self._predictor = _predictor(self.asked, database)
+            return self._predictor
 
 
 def _tells_experts_apart(predictor: Predictor) -> bool:
@@ -224,11 +226,47 @@ def _tells_experts_apart(predictor: Predictor) -> bool:
     return True
 
 
-# The SDK makes no promise about threads.
+# The SDK makes no promise about threads. Only tables of compiled predictions, of which each session has its own, are
+# read without this lock: that takes seconds, most of the time of a first run.
 _sdk_lock = threading.Lock()
+# Sessions whose tables are read now, and what is set at their end.
+_reading: list[tuple[Mapping[str, Any], threading.Event]] = []
 _sessions: list[Session] = []
 # Answers about whole sessions, by question: the next run asks the same. Go remembers predictions.
 _remembered: dict[str, str] = {}
+
+
+@contextlib.contextmanager
+def _without_lock() -> Iterator[None]:
+    """Lets other threads ask the SDK meanwhile. Has the lock again at the end, also of an interrupted run."""
+    _sdk_lock.release()
+    try:
+        yield
+    finally:
+        interrupted = False
+        while True:
+            try:
+                _sdk_lock.acquire()
+                break
+            except KeyboardInterrupt:  # without the lock, the end of a question would release that of another one
+                interrupted = True
+        if interrupted:
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _reading_once(asked: Mapping[str, Any]) -> Iterator[None]:
+    """Has a thread wait while another one reads the tables of a session with the same values."""
+    while other := next((ended for values, ended in _reading if values == asked), None):
+        with _without_lock():
+            other.wait()
+    now = (asked, threading.Event())
+    _reading.append(now)
+    try:
+        yield
+    finally:
+        _reading.remove(now)
+        now[1].set()
 
 
 def opened(asked: Mapping[str, Any]) -> Session | None:
@@ -269,12 +307,13 @@ def _load(asked: Mapping[str, Any], version_given: bool) -> Session:
     with aic_sdk.quickly():
         database, version = _database(asked, version_given)
     resolved = {**asked, "version": version, "model": _name_in_sdk(asked["model"])}
-    known = next((session for session in _sessions if session.asked == resolved), None)
-    if known is not None:
-        return known
-    with aic_sdk.quickly(), aic_sdk.importing_pandas():
-        predictor = _predictor(resolved, database)
-        experts = _tells_experts_apart(predictor)
+    with _reading_once(resolved):
+        known = next((session for session in _sessions if session.asked == resolved), None)
+        if known is not None:
+            return known
+        with aic_sdk.importing_pandas():
+            predictor = _predictor(resolved, database)
+            experts = _tells_experts_apart(predictor)
     weights = _weights(resolved, experts)
     described = {"version": version, "release": aic_sdk.release(), "experts": experts, "weights": weights}
     return _session(resolved, predictor, described)
@@ -633,15 +672,18 @@ def _offered_versions(asked: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _predictor(asked: Mapping[str, Any], database: Any) -> Predictor:
-    """Predictions for a model, after one trial."""
-    model = _model(asked)
+    """Predictions for a model, after one trial, which reads the tables of compiled ones."""
+    with aic_sdk.quickly():
+        model = _model(asked)
     failures = []
     for make in (_compiled, _walk):
         try:
-            predictor = make(asked, model, database)
+            with aic_sdk.quickly():
+                predictor = make(asked, model, database)
             if predictor is not None:
-                _finite(predictor.prefill(1, _TRIAL_TOKENS, 0))
-                _finite(predictor.decode(1, _TRIAL_TOKENS))
+                with _without_lock() if make is _compiled else contextlib.nullcontext():
+                    _finite(predictor.prefill(1, _TRIAL_TOKENS, 0))
+                    _finite(predictor.decode(1, _TRIAL_TOKENS))
                 return predictor
         except Exception as error:
             failures.append(_reason(error))

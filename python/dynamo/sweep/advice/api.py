@@ -330,7 +330,7 @@ def _examine(
         rows = search.rows_of(point)
         content["headroom"] = checks.headroom(runner, winner, rows)
         content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(rows))
-        content["sensitivity"] = checks.sensitivity(runner, valid, winner.name)
+        content["sensitivity"] = checks.sensitivity(runner, valid, found)
         content["endurance"] = endurance.longest(runner, winner)
     content["next_best"] = _next_best(question, by_name, found, ranked)
 

@@ -13,8 +13,8 @@ from dynamo.sweep import bootstrap
 from dynamo.sweep.advice import search
 from dynamo.sweep.advice.basis import host_facts
 from dynamo.sweep.advice.candidates import Candidate
-from dynamo.sweep.advice.question import Question
-from dynamo.sweep.advice.search import Point, Runner
+from dynamo.sweep.advice.question import FEWEST_GPUS, Question
+from dynamo.sweep.advice.search import Found, Point, Runner
 from dynamo.sweep.figures import offered_rps
 from dynamo.sweep.store import INFEASIBLE, OK
 
@@ -28,6 +28,7 @@ STARTUP_S = 120
 """How long a worker takes to come back, and one that is added to start, unless engine_args says it."""
 DETECTION_MS = 10_000
 _TRAFFIC = "traffic.jsonl"
+SPEED = "engine.speedup_ratio"
 Rows = Sequence[Mapping[str, Any]]
 MOST_LOST = 4
 """How many workers of a pool are lost, each in a run of its own, of which the worst is shown."""
@@ -144,7 +145,7 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
     targets = (
         {"worker": "worker"} if len(winner.pools) == 1 else {"prefill": "prefill worker", "decode": "decode worker"}
     )
-    cases: dict[str, list[dict[str, Any]]] = {}
+    cases: dict[str, list[Mapping[str, Any]]] = {}
     for target, words in targets.items():
         count = winner.pools[0 if target in ("worker", "prefill") else 1]
         each = _losses(peak, target, count, lost)
@@ -156,20 +157,41 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
     if len(winner.pools) == 1 and winner.pools[0] > 1:
         policy = {"policy": "hpa", "target": WAITING, "min": 1, "max": winner.pools[0]}
         cases[AUTOSCALING] = [{"autoscaler": policy, **startup}]
-    found = [_worst(runner, winner, name, each) for name, each in cases.items()]
+    found = _worst(runner, winner, cases)
     if len(winner.pools) == 1:
         found[0]["spares"] = _spares(runner, winner, peak, lost) if found[0].get("holds") is False else None
     return found
 
 
-def _losses(peak: float, target: str, count: int, lost: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _losses(peak: float, target: str, count: int, lost: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The keys of runs in which one worker of a pool is lost, each another one."""
     return [{"faults": [_crash(peak, f"{target}:{at}")], **lost} for at in range(min(count, MOST_LOST))]
 
 
-def _worst(runner: Runner, winner: Candidate, name: str, each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The worst of several disturbances."""
-    return max((_case(runner, winner, name, keys) for keys in each), key=_badness)
+def _worst(
+    runner: Runner, deployment: Candidate, cases: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """What becomes of a deployment in each case, of which the worst of several runs counts.
+
+    Args:
+        cases: By their names, the keys that each of their runs adds.
+    """
+    disturbed = {
+        (name, at): deployment._replace(name=f"{name} {at}", rest={**deployment.rest, **keys})
+        for name, each in cases.items()
+        for at, keys in enumerate(each)
+    }
+    refused, points = "", {}
+    try:
+        points = runner.run(list(disturbed.values()))
+    except ValueError as error:
+        refused = str(error)
+    found = []
+    for name, each in cases.items():
+        outcomes = [_outcome(points.get(disturbed[name, at].name), refused) for at in range(len(each))]
+        worst = max(outcomes, key=_badness)
+        found.append({"name": name, **({"policy": each[0]["autoscaler"]} if "autoscaler" in each[0] else {}), **worst})
+    return found
 
 
 def _spares(runner: Runner, winner: Candidate, peak: float, lost: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -180,7 +202,7 @@ def _spares(runner: Runner, winner: Candidate, peak: float, lost: Mapping[str, A
         if winner.gpus + more * each > runner.question.gpus:
             break
         larger = winner._replace(gpus=winner.gpus + more * each, rest={**winner.rest, "num_workers": count + more})
-        worst = _worst(runner, larger, "loss of a worker", _losses(peak, "worker", count + more, lost))
+        [worst] = _worst(runner, larger, {"loss of a worker": _losses(peak, "worker", count + more, lost)})
         found = {"workers": count + more, "gpus": larger.gpus, "holds": worst.get("holds", False)}
         if found["holds"]:
             break
@@ -210,36 +232,56 @@ def node_of(question: Question, winner: Candidate) -> list[str]:
     return on_node if len(on_node) > 1 else []
 
 
-def _case(runner: Runner, winner: Candidate, name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-    changed = winner._replace(rest={**winner.rest, **keys})
-    about = {"name": name, **({"policy": keys["autoscaler"]} if "autoscaler" in keys else {})}
-    try:
-        point = runner.run([changed])[winner.name]
-    except ValueError as error:
-        return {**about, "unknown": str(error)}
-    if point["status"] not in (OK, INFEASIBLE) or not point["figures"]:
-        return {**about, "unknown": point["reason"]}
+def _outcome(point: Point | None, refused: str) -> dict[str, Any]:
+    """What became of one disturbed run: whether the SLA holds, and some figures; or why that is not known."""
+    if point is None or point["status"] not in (OK, INFEASIBLE) or not point["figures"]:
+        return {"unknown": refused if point is None else point["reason"]}
     names = ("failed_requests", "migrated_requests", "gpu_hours", "num_requests", "completed_requests", "p90_ttft_ms")
     figures = {figure: point["figures"][figure] for figure in names if figure in point["figures"]}
-    return {**about, "holds": point["status"] == OK, "reason": point["reason"], "figures": figures}
+    return {"holds": point["status"] == OK, "reason": point["reason"], "figures": figures}
 
 
-def sensitivity(runner: Runner, candidates: Sequence[Candidate], best: str) -> list[dict[str, Any]]:
-    """The winner of the same search if passes take longer, or less long: is it the same?"""
+def sensitivity(runner: Runner, candidates: Sequence[Candidate], first: Found) -> list[dict[str, Any]]:
+    """What keeps the SLA if passes take longer, or less long.
+
+    Args:
+        first: What was found with the durations of the question.
+    """
     question = runner.question
     shared = question.run["extra_engine_args"]
-    by_name = {candidate.name: candidate for candidate in candidates}
+    [winner] = (candidate for candidate in candidates if candidate.name == first.best)
+    speeds = [shared.get("speedup_ratio", 1.0) / times for times in DURATIONS]
+    alone = runner.run([winner._replace(name=f"{speed}", engine={**winner.engine, SPEED: speed}) for speed in speeds])
     found = []
-    for times in DURATIONS:
-        faster = shared.get("speedup_ratio", 1.0) / times
-        run = {**question.run, "extra_engine_args": {**shared, "speedup_ratio": faster}}
+    for times, speed in zip(DURATIONS, speeds, strict=True):
+        run = {**question.run, "extra_engine_args": {**shared, "speedup_ratio": speed}}
         other = Runner(replace(question, run=run), runner.store, runner.execution, runner.on_progress)
-        held = other.run([by_name[best]])[best]["status"] == OK
-        again = search.find(other, candidates, confirms=False)
-        now = again.best
+        held = alone[f"{speed}"]["status"] == OK
+        others = _in_question(question, candidates, winner, first, times, held)
+        again = search.find(other, others, first=first) if others else Found()
         runner.simulated += other.simulated
+        now, holds = again.best, again.best is not None and again.whole[again.best]["status"] == OK
+        if held and now is None:
+            now, holds = winner.name, True
+        by_name = {candidate.name: candidate for candidate in candidates}
         gpus = None if now is None else by_name[now].gpus
-        best_holds = now is not None and again.whole[now]["status"] == OK
-        found.append({"durations": times, "best": now, "same": now == best, "holds": held, "gpus": gpus,
-                      "best_holds": best_holds, "point": None})  # fmt: skip
+        found.append({"durations": times, "best": now, "same": now == winner.name, "holds": held, "gpus": gpus,
+                      "best_holds": holds, "point": None})  # fmt: skip
     return found
+
+
+def _in_question(
+    question: Question, candidates: Sequence[Candidate], winner: Candidate, first: Found, times: float, held: bool
+) -> list[Candidate]:
+    """The candidates that may be the answer with other durations, where as many GPUs as before are the same answer.
+
+    Longer passes do not mend what misses the SLA without them.
+    """
+    if question.objective != FEWEST_GPUS:
+        return list(candidates)
+    left = [candidate for candidate in candidates if not held or candidate.gpus < winner.gpus]
+    if times < 1:
+        return left
+    missed = {name for name, (how, _) in first.out.items() if how != "beaten"}
+    missed |= {name for name, point in first.whole.items() if point["status"] != OK}
+    return [candidate for candidate in left if candidate.name not in missed]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ bounds may be off as much as the latencies are."""
 # Fewer candidates are run whole at once: the beginnings would cost more than they save.
 _WORTH_BEGINNING = 3
 _KNOB = "deployment"
+# Keys of an engine with which the SDK has another session.
+_OF_SESSION = ("engine.aic_", "engine.dp_size", "engine.engine_type")
 _ALONE = {"input_tokens": 1, "output_tokens": 9, "request_count": 1}
 _WORKLOAD = ("trace", "trace_files", "trace_format", "trace_block_size", "arrival_speedup_ratio", "agentic_lanes")
 
@@ -47,12 +50,18 @@ class Found:
     out: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Of the others how they were ruled out, and why."""
     best: str | None = None
+    worker: str = ""
+    """The worker of the best one."""
     runs: int = 0
     """Runs that had to be simulated; others were known."""
     reached: dict[str, float] = field(default_factory=dict)
     """Of those whose runs were stopped for a bound, the part of all requests that were over by then."""
     exact: set[str] = field(default_factory=set)
     """Those of ``whole`` whose durations are predictions of all their shapes, not of a grid."""
+    reference: Point | None = None
+    """The run that says how many requests there are, and how long they take."""
+    arrivals: Sequence[float] = ()
+    """When requests arrive, in order; nothing if that depends on when others have ended."""
 
 
 class Runner:
@@ -129,10 +138,15 @@ def keeps(question: Question, point: Point) -> bool:
     return point["status"] == OK or (question.objective not in (FEWEST_GPUS, COST) and point["status"] == INFEASIBLE)
 
 
-def find(runner: Runner, candidates: Sequence[Candidate], *, exhaustive: bool = False, confirms: bool = True) -> Found:
+def find(
+    runner: Runner, candidates: Sequence[Candidate], *, exhaustive: bool = False, first: Found | None = None
+) -> Found:
     """The best of all candidates. With ``exhaustive``, all are run to the end, whatever can be proven.
 
-    Finalists of a search with a grid of shapes are run again with all shapes, unless ``confirms`` is false.
+    Args:
+        first: What was found for the same traffic before, if this search repeats that one with other durations. It
+            then asks how many GPUs are needed, not which deployment of so many is the fastest, and figures count as
+            a grid of shapes has them; else finalists are run again with all shapes.
     """
     question, found = runner.question, Found()
     before = runner.simulated
@@ -142,47 +156,52 @@ def find(runner: Runner, candidates: Sequence[Candidate], *, exhaustive: bool = 
         found.whole = runner.run(candidates, exact=True)
         found.exact = set(found.whole)
     else:
-        _search(runner, candidates, found, confirms)
+        _search(runner, candidates, found, first)
     ranked = rank(question)
     kept = [name for name, point in found.whole.items() if keeps(question, point)]
     found.best = min(kept, key=lambda name: (*ranked(by_name[name], found.whole[name]), order[name]), default=None)
+    found.worker = by_name[found.best].worker if found.best is not None else ""
     found.runs = runner.simulated - before
     return found
 
 
-def _search(runner: Runner, candidates: Sequence[Candidate], found: Found, confirms: bool) -> None:
+def _search(runner: Runner, candidates: Sequence[Candidate], found: Found, first: Found | None) -> None:
     question = runner.question
     left = _possible_alone(runner, candidates, found)
     if not left:  # one of those that are too slow is run nevertheless: by how much it misses is worth knowing
         slow = [candidate for candidate in candidates if found.out[candidate.name][0] == "bound"]
-        if slow and _reference(runner, slow, found) is not None:
+        if slow and first is None and _reference(runner, slow, found) is not None:
             found.out = {name: why for name, why in found.out.items() if name not in found.whole}
         return
-    reference = _reference(runner, left, found)
-    if reference is None:
+    goodput = question.objective not in (FEWEST_GPUS, COST)
+    if first is None or goodput:
+        found.reference = _reference(runner, left, found)
+        found.arrivals = arrivals_ms(found.reference) if found.reference is not None and not goodput else ()
+    else:
+        found.reference, found.arrivals = first.reference, first.arrivals
+    if found.reference is None:
         return
-    whole = reference["figures"]
-    arrivals = arrivals_ms(reference) if question.objective in (FEWEST_GPUS, COST) else []
-    if arrivals and confirms:  # a repeated search with other durations finds the same without this proof
-        left = _keeps_up(runner, left, reference, found)
+    whole = found.reference["figures"]
+    if found.arrivals and first is None:  # a repeated search finds the same without this proof
+        left = _keeps_up(runner, left, found)
     by_name = {candidate.name: candidate for candidate in left}
     best = None
-    if question.objective not in (FEWEST_GPUS, COST):  # a first best one rules others out
-        best = _best(runner, by_name, [name for name in found.whole if name in by_name], found, None, confirms)
-    for group in _groups(question, left):
+    if goodput:  # a first best one rules others out
+        best = _best(runner, by_name, [name for name in found.whole if name in by_name], found, None, first is None)
+    for group in _groups(question, left, first):
         known = [
             candidate.name for candidate in group if candidate.name in found.whole and candidate.name not in found.exact
         ]
         todo = [candidate for candidate in group if candidate.name not in found.whole]
-        if best is not None and (reason := _beaten(question, group[0], best, whole)):
+        if best is not None and (reason := _beaten(question, group[0], best, whole, first)):
             for candidate in todo:
                 found.out[candidate.name] = ("beaten", reason)
             continue
-        todo = _promising(runner, todo, whole, arrivals, best, found, confirms)
+        todo = _promising(runner, todo, whole, best, found, first is None)
         points = _unless_refused(runner, todo, {}, found)
         found.whole |= points
-        best = _best(runner, by_name, [*known, *points], found, best, confirms)
-    if confirms:
+        best = _best(runner, by_name, [*known, *points], found, best, first is None)
+    if first is None:
         _run_nearest(runner, left, found, best)
 
 
@@ -206,7 +225,6 @@ def _promising(
     runner: Runner,
     candidates: list[Candidate],
     whole: Mapping[str, float],
-    arrivals: Sequence[float],
     best: tuple[float, ...] | None,
     found: Found,
     confirms: bool,
@@ -219,7 +237,7 @@ def _promising(
         margin = runner.margin if confirms else 0.0  # without another look at finalists, figures count as they are
         if not question.run.get("faults"):  # beside which nothing stops a run
             limits = bounds.late_limits(question.bounds, whole, margin)
-        if not arrivals:  # a short beginning proves next to nothing without requests that are known to wait
+        if not found.arrivals:  # a short beginning proves next to nothing without requests that are known to wait
             parts = () if limits else BEGINNINGS[-1:]
         elif bounds.covers(limits, question.bounds):
             parts = BEGINNINGS[:1]
@@ -227,7 +245,7 @@ def _promising(
             limits = ()
     for part in parts:
         if len(candidates) >= _WORTH_BEGINNING:
-            candidates = _after(runner, candidates, part, whole, arrivals, best, found)
+            candidates = _after(runner, candidates, part, whole, best, found)
     return _in_time(runner, candidates, limits, whole, found) if limits else candidates
 
 
@@ -314,15 +332,29 @@ def _may_beat(rank: tuple[float, ...], best: tuple[float, ...], margin: float) -
     return True
 
 
-def _groups(question: Question, candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Candidates with equally many GPUs together, the fewest first; the most first if goodput counts."""
-    sizes = sorted({candidate.gpus for candidate in candidates}, reverse=question.objective not in (FEWEST_GPUS, COST))
-    return [[candidate for candidate in candidates if candidate.gpus == size] for size in sizes]
+def _groups(question: Question, candidates: Sequence[Candidate], first: Found | None) -> list[list[Candidate]]:
+    """Candidates with equally many GPUs together, the fewest first; the most first if goodput counts.
+
+    In a repeated search those that the first one's answer is made of, which mostly are enough, come before others.
+    """
+    reverse = question.objective not in (FEWEST_GPUS, COST)
+    worker = first.worker if first is not None else ""
+    groups: dict[tuple[int, bool], list[Candidate]] = {}
+    for candidate in candidates:
+        size = -candidate.gpus if reverse else candidate.gpus
+        groups.setdefault((size, candidate.worker != worker), []).append(candidate)
+    return [groups[key] for key in sorted(groups)]
 
 
-def _beaten(question: Question, candidate: Candidate, best: tuple[float, ...], whole: Mapping[str, float]) -> str:
+def _beaten(
+    question: Question,
+    candidate: Candidate,
+    best: tuple[float, ...],
+    whole: Mapping[str, float],
+    first: Found | None,
+) -> str:
     """Why no candidate with this number of GPUs can beat the best one, "" if one may."""
-    if question.objective == FEWEST_GPUS and candidate.gpus > best[0]:
+    if question.objective == FEWEST_GPUS and (candidate.gpus > best[0] or (first and candidate.gpus == best[0])):
         return f"{best[0]:g} GPUs are enough"
     if question.objective == COST:
         rate = whole.get("arrival_rps")
@@ -335,7 +367,7 @@ def _beaten(question: Question, candidate: Candidate, best: tuple[float, ...], w
 def _possible_alone(runner: Runner, candidates: Sequence[Candidate], found: Found) -> list[Candidate]:
     """The candidates whose engine can be had, and is fast enough for a request that has it for itself."""
     question = runner.question
-    engines = _workers(candidates)
+    engines = _in_turn(_workers(candidates))
     try:
         points = runner.run(engines, {**_no_trace(question), **_ALONE})
     except ValueError as error:
@@ -359,14 +391,27 @@ def _workers(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [candidate._replace(name=worker, gpus=0, rest=alone) for worker, candidate in one.items()]
 
 
+def _in_turn(engines: Sequence[Candidate]) -> list[Candidate]:
+    """Orders workers so that those with the same session of the AIC SDK are far apart: sessions open side by side."""
+    counts: Counter[str] = Counter()
+    turns = []
+    for engine in engines:
+        asked = {name: value for name, value in engine.engine.items() if name.startswith(_OF_SESSION)}
+        key = json.dumps(asked, sort_keys=True)
+        turns.append(counts[key])
+        counts[key] += 1
+    return [engines[at] for at in sorted(range(len(engines)), key=turns.__getitem__)]
+
+
 def _no_trace(question: Question) -> dict[str, Any]:
     """Takes the traffic out of a run."""
     return {name: None for name in (*question.run, *_WORKLOAD) if name.startswith("trace") or name in _WORKLOAD}
 
 
-def _keeps_up(runner: Runner, candidates: Sequence[Candidate], reference: Point, found: Found) -> list[Candidate]:
+def _keeps_up(runner: Runner, candidates: Sequence[Candidate], found: Found) -> list[Candidate]:
     """The candidates that may compute the prompts and hold the KV of the traffic, which arrives by the clock."""
-    question, rows = runner.question, rows_of(reference)
+    assert found.reference is not None
+    question, rows = runner.question, rows_of(found.reference)
     engines = {candidate.engine["engine.engine_type"]: candidate for candidate in candidates}
     works = {engine: _work(question, candidate, rows) for engine, candidate in engines.items()}
     able = _ability(runner, candidates)
@@ -557,13 +602,12 @@ def _after(
     candidates: Sequence[Candidate],
     part: float,
     whole: Mapping[str, float],
-    arrivals: Sequence[float],
     best: tuple[float, ...] | None,
     found: Found,
 ) -> list[Candidate]:
     """The candidates that may still be the answer after the beginning of their runs."""
     question, left = runner.question, []
-    beginning = bounds.Beginning(round(part * whole["duration_ms"]), arrivals)
+    beginning = bounds.Beginning(round(part * whole["duration_ms"]), found.arrivals)
     points = _unless_refused(runner, candidates, {"max_sim_time_ms": beginning.at_ms}, found)
     for candidate in candidates if points else ():
         point = points[candidate.name]

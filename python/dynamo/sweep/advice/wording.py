@@ -403,10 +403,17 @@ def _other(each: Mapping[str, Any], content: Content) -> str:
     holds = f"the answer {'holds' if each['holds'] else 'breaks'}"
     if each["best"] is None:
         return f"{change}: {holds}; no deployment keeps the service level"
+    fewest = content["question"]["objective"] == FEWEST_GPUS
     if each["same"]:
-        return f"{change}: {holds}, and stays the best"
-    gpus = "as many" if each["gpus"] == content["gpus"] else f"{each['gpus']}"
-    return f"{change}: {holds}; the best is {_named(each)}, with {gpus} GPUs"
+        stays = "" if percent > 0 else ", and fewer GPUs are not enough"
+        return f"{change}: {holds}{stays if fewest else ', and stays the best'}"
+    if not fewest:
+        return f"{change}: {holds}; the best is {_named(each)}, with {each['gpus']} GPUs"
+    other = (
+        "another deployment of as many GPUs keeps" if each["gpus"] == content["gpus"] else f"{each['gpus']} GPUs keep"
+    )
+    too = ", too" if each["holds"] else ""
+    return f"{change}: {holds}; {other} the service level{too}: {_named(each)}"
 
 
 def _how(content: Content) -> list[str]:
