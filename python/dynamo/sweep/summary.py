@@ -23,7 +23,7 @@ _COSTS = ("cost_per_million_tokens", "gpu_cost", "gpus")
 
 RECOMMENDATION = "recommendation"
 """The member, and the name in the folder, of what ``recommend`` says of a sweep."""
-RECOMMENDATION_SCHEMA = 3
+RECOMMENDATION_SCHEMA = 4
 """Of what it says. A folder with an older one shows its sweep without it, until the question is asked again there."""
 SCHEMA = 2
 """Of the structure: grows when a member changes its meaning or goes."""
