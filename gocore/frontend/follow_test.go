@@ -79,9 +79,9 @@ func likeOld(answers bool) func(*card.Card) {
 // cache makes the worker cache the blocks of a prompt from number from on.
 func (p *publishing) cache(prompt []uint32, from int) {
 	table, change := blocks.New(4), blocks.Change{}
-	var ids []kvcache.BlockID
+	var ids kvcache.Blocks
 	for _, id := range table.Hold(prompt, "").Segments {
-		ids = append(ids, kvcache.BlockID(id))
+		ids = ids.Append(kvcache.BlockID(id), 1)
 	}
 	change = table.Resolve([]kvcache.Event{{Blocks: ids}})[0]
 	if from > 0 {

@@ -35,6 +35,14 @@ func (p Prompt) AppendBlocks(dst []BlockID, from, to int) []BlockID {
 	return dst
 }
 
+// Blocks returns full blocks from..to-1 of the prompt.
+func (p Prompt) Blocks(from, to int) (blocks Blocks) {
+	for first, n := range p.Runs(from, to) {
+		blocks = append(blocks, Run{first, n})
+	}
+	return blocks
+}
+
 // Runs yields full blocks from..to-1 as runs of consecutive ids: the first id of each, and their number.
 func (p Prompt) Runs(from, to int) iter.Seq2[BlockID, int] {
 	return func(yield func(BlockID, int) bool) {

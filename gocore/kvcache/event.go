@@ -23,7 +23,7 @@ type Event struct {
 	Tier      Tier
 	Rank      int32
 	Group     int // of layers; 0 has those of full attention
-	Blocks    []BlockID
+	Blocks    Blocks
 	Parent    BlockID
 	HasParent bool
 }

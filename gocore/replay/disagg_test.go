@@ -254,7 +254,7 @@ func (q *queueing) after(what string, id int32, nowMs float64) ([]router.Admissi
 
 func (q *queueing) Apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			if e.Kind == kvcache.Stored {
 				q.stored[id]++
 			} else if q.stored[id]--; q.stored[id] < 0 {

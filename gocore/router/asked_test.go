@@ -108,8 +108,8 @@ func TestAskedKnowsCaches(t *testing.T) {
 		return Verdict{Decided: true, ID: q.New.ID, Place: 0}, nil
 	}}
 	a := NewAsked(Options{Workers: 3, BlockSize: 4, Decider: s})
-	a.Apply(0, []kvcache.Event{{Kind: kvcache.Stored, Blocks: []kvcache.BlockID{10}}})
-	a.Apply(2, []kvcache.Event{{Kind: kvcache.Stored, Blocks: []kvcache.BlockID{10, 11}}})
+	a.Apply(0, []kvcache.Event{{Kind: kvcache.Stored, Blocks: kvcache.BlocksOf(10)}})
+	a.Apply(2, []kvcache.Event{{Kind: kvcache.Stored, Blocks: kvcache.BlocksOf(10, 11)}})
 	if _, err := a.SetWorkers([]int{1, 2}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestAskedReplicas(t *testing.T) {
 		if _, err := r.SetWorkers([]int{0, 3}, 0); err != nil {
 			t.Fatal(err)
 		}
-		r.Apply(3, []kvcache.Event{{Blocks: []kvcache.BlockID{0, 1}}})
+		r.Apply(3, []kvcache.Event{{Blocks: kvcache.BlocksOf(0, 1)}})
 		for id := range int32(3) {
 			if _, err := r.Submit(Request{ID: id, Prompt: twoBlocks(0), PromptTokens: 8}, float64(id)); err != nil {
 				t.Fatal(err)

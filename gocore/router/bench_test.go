@@ -30,19 +30,13 @@ func warmRouter(workers, cachedBlocks int) *KV {
 	k := New(Options{
 		Config: DefaultConfig(), Workers: workers, BlockSize: 64, MaxNumBatchedTokens: 8192, Rand: naiveRand(0),
 	})
-	system := kvcache.Event{}
-	for id := range kvcache.BlockID(benchSystem) {
-		system.Blocks = append(system.Blocks, id)
-	}
-	event := kvcache.Event{Blocks: make([]kvcache.BlockID, benchConversation)}
+	system := kvcache.Event{Blocks: kvcache.Blocks{{First: 0, Number: benchSystem}}}
 	next := kvcache.BlockID(benchSystem)
 	for cached := 0; cached < cachedBlocks; cached += benchConversation {
 		for worker := range workers {
-			for i := range event.Blocks {
-				event.Blocks[i] = next
-				next++
-			}
+			event := kvcache.Event{Blocks: kvcache.Blocks{{First: next, Number: benchConversation}}}
 			k.Apply(worker, []kvcache.Event{system, event})
+			next += benchConversation
 		}
 	}
 	return k
@@ -113,17 +107,17 @@ func BenchmarkApply(b *testing.B) {
 			const workers = 64
 			k := warmRouter(workers, cached)
 			perWorker := (cached + benchConversation - 1) / benchConversation
-			stored := kvcache.Event{Blocks: make([]kvcache.BlockID, benchConversation)}
-			removed := kvcache.Event{Kind: kvcache.Removed, Blocks: make([]kvcache.BlockID, benchConversation)}
+			stored := kvcache.Event{Blocks: make(kvcache.Blocks, 1)}
+			removed := kvcache.Event{Kind: kvcache.Removed, Blocks: make(kvcache.Blocks, benchConversation)}
 			events := []kvcache.Event{stored, removed}
 			n := 0
 			b.ReportAllocs()
 			for b.Loop() {
 				oldest := kvcache.BlockID(benchSystem + n*benchConversation)
 				newest := oldest + kvcache.BlockID(workers*perWorker*benchConversation)
-				for i := range stored.Blocks {
-					stored.Blocks[i] = newest + kvcache.BlockID(i)
-					removed.Blocks[i] = oldest + kvcache.BlockID(benchConversation-1-i)
+				stored.Blocks[0] = kvcache.Run{First: newest, Number: benchConversation}
+				for i := range removed.Blocks {
+					removed.Blocks[i] = kvcache.Run{First: oldest + kvcache.BlockID(benchConversation-1-i), Number: 1}
 				}
 				k.Apply(n%workers, events)
 				n++
@@ -139,8 +133,8 @@ func BenchmarkApply(b *testing.B) {
 // TestSteadyState makes sure that a router at work does not allocate.
 func TestSteadyState(t *testing.T) {
 	k := warmRouter(8, 10_000)
-	events := []kvcache.Event{{Blocks: make([]kvcache.BlockID, benchConversation)},
-		{Kind: kvcache.Removed, Blocks: make([]kvcache.BlockID, benchConversation)}}
+	blocks := make(kvcache.Blocks, 1)
+	events := []kvcache.Event{{Blocks: blocks}, {Kind: kvcache.Removed, Blocks: blocks}}
 	var prompt kvcache.Prompt
 	n := int32(0)
 	work := func() {
@@ -149,10 +143,7 @@ func TestSteadyState(t *testing.T) {
 			float64(n)); err != nil {
 			t.Fatal(err)
 		}
-		for i := range benchConversation {
-			events[0].Blocks[i] = kvcache.BlockID(1<<40 + int(n)*benchConversation + i)
-			events[1].Blocks[i] = events[0].Blocks[i]
-		}
+		blocks[0] = kvcache.Run{First: 1<<40 + kvcache.BlockID(n)*benchConversation, Number: benchConversation}
 		k.Apply(int(n)%8, events)
 		if _, err := k.PrefillCompleted(n, float64(n)); err != nil {
 			t.Fatal(err)

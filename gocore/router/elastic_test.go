@@ -67,7 +67,7 @@ func route(t *testing.T, k *KV, r Request) (worker, overlap int) {
 }
 
 func stored(r Request) []kvcache.Event {
-	return []kvcache.Event{{Blocks: r.Prompt.AppendBlocks(nil, 0, len(r.Prompt.Segments))}}
+	return []kvcache.Event{{Blocks: r.Prompt.Blocks(0, len(r.Prompt.Segments))}}
 }
 
 // TestKVOfChangingWorkers: a worker that leaves gets no request although it has the blocks; one that comes has none;

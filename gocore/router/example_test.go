@@ -53,7 +53,7 @@ func ExampleKV() {
 		return router.Request{ID: id, Prompt: prompt, PromptTokens: len(blocks) * blockSize}
 	}
 
-	r.Apply(1, []kvcache.Event{{Kind: kvcache.Stored, Blocks: []kvcache.BlockID{0, 1}}})
+	r.Apply(1, []kvcache.Event{{Kind: kvcache.Stored, Blocks: kvcache.BlocksOf(0, 1)}})
 	show(r.Submit(request(1, 0, 1, 2, 3, 4), 0))
 	show(r.Submit(request(2, 0, 1, 5), 5))
 	show(r.PrefillCompleted(1, 40)) // the first token of request 1

@@ -24,15 +24,20 @@ func (x *index) apply(worker int32, e kvcache.Event) {
 		change = x.remove
 	}
 	var run stretch
-	for _, id := range e.Blocks {
-		if id >= kvcache.PrivateIDs {
+	for _, blocks := range e.Blocks {
+		if blocks.First >= kvcache.PrivateIDs {
 			continue
 		}
-		if unit := uint64(id) / unitBlocks; unit != run.unit {
-			change(worker, run)
-			run = stretch{unit: unit}
+		for id, left := uint64(blocks.First), blocks.Number; left > 0; {
+			s, n := firstStretch(id, left)
+			if s.unit != run.unit {
+				change(worker, run)
+				run = stretch{unit: s.unit}
+			}
+			run.mask |= s.mask
+			id += uint64(n)
+			left -= n
 		}
-		run.mask |= 1 << (id % unitBlocks)
 	}
 	change(worker, run)
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"dynosim/gocore/kvcache"
@@ -15,7 +16,7 @@ type listener struct {
 
 func (l *listener) Apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
-		l.heard = append(l.heard, fmt.Sprint(worker, e.Blocks))
+		l.heard = append(l.heard, fmt.Sprint(worker, slices.Collect(e.Blocks.All())))
 	}
 }
 
@@ -23,9 +24,9 @@ func (l *listener) Apply(worker int, events []kvcache.Event) {
 func TestLateNews(t *testing.T) {
 	var l listener
 	news := LateNews{LagMs: 10}
-	block := []kvcache.Event{{Blocks: []kvcache.BlockID{1}}}
+	block := []kvcache.Event{{Blocks: kvcache.BlocksOf(1)}}
 	news.Tell(&l, 0, block, 5)
-	block[0].Blocks[0] = 2 // the room of an engine is used again
+	block[0].Blocks[0].First = 2 // the room of an engine is used again
 	news.Tell(&l, 1, block, 6)
 	news.Tell(&l, 0, block, 7)
 	news.Tell(&l, 0, nil, 8)
@@ -44,7 +45,7 @@ func TestLateNews(t *testing.T) {
 	if news.CatchUp(&l, 100); news.Pending() || len(l.heard) != 2 {
 		t.Errorf("heard %v of a worker that is gone", l.heard)
 	}
-	shared := kvcache.Event{Tier: kvcache.External, Blocks: []kvcache.BlockID{9}}
+	shared := kvcache.Event{Tier: kvcache.External, Blocks: kvcache.BlocksOf(9)}
 	news.Tell(&l, 2, append(block, shared), 101)
 	news.Forget(2)
 	if news.CatchUp(&l, 200); fmt.Sprint(l.heard[2:]) != "[2 [9]]" {

@@ -10,9 +10,8 @@ import (
 // that has nothing when all of it is in a store that they share.
 func TestLowerTiers(t *testing.T) {
 	prompt := kvcache.Prompt{Segments: []uint32{1}, PerSegment: 20}
-	blocks := prompt.AppendBlocks(nil, 0, 20)
 	stored := func(tier kvcache.Tier, count int) []kvcache.Event {
-		return []kvcache.Event{{Kind: kvcache.Stored, Tier: tier, Blocks: blocks[:count]}}
+		return []kvcache.Event{{Kind: kvcache.Stored, Tier: tier, Blocks: prompt.Blocks(0, count)}}
 	}
 	for _, c := range []struct {
 		name                   string
@@ -34,12 +33,12 @@ func TestLowerTiers(t *testing.T) {
 		config.HostCredit, config.SharedCredit, config.TrackActiveBlocks = c.host, c.shared, false
 		k := New(Options{Config: config, Workers: 2, BlockSize: 4, MaxNumBatchedTokens: 1000, LowerTiers: true})
 		if c.busy > 0 {
-			k.Apply(0, []kvcache.Event{{Kind: kvcache.Stored, Blocks: []kvcache.BlockID{1000}}})
+			k.Apply(0, []kvcache.Event{{Kind: kvcache.Stored, Blocks: kvcache.BlocksOf(1000)}})
 			other := kvcache.Prompt{Segments: []uint32{50}, PerSegment: 20} // begins with block 1000
 			if _, err := k.Submit(Request{ID: 1, Prompt: other, PromptTokens: c.busy}, 0); err != nil {
 				t.Fatal(err)
 			}
-			k.Apply(0, []kvcache.Event{{Kind: kvcache.Removed, Blocks: []kvcache.BlockID{1000}}})
+			k.Apply(0, []kvcache.Event{{Kind: kvcache.Removed, Blocks: kvcache.BlocksOf(1000)}})
 		}
 		k.Apply(0, stored(kvcache.Device, c.onDevice))
 		k.Apply(1, stored(kvcache.Host, c.onHost))
@@ -52,7 +51,7 @@ func TestLowerTiers(t *testing.T) {
 		if got := k.Load(c.worker, 0).PrefillTokens; got != c.load {
 			t.Errorf("%s: worker %d is booked for %d tokens, want %d", c.name, c.worker, got, c.load)
 		}
-		k.Apply(0, []kvcache.Event{{Kind: kvcache.Removed, Tier: kvcache.External, Blocks: blocks[:c.kept]}})
+		k.Apply(0, []kvcache.Event{{Kind: kvcache.Removed, Tier: kvcache.External, Blocks: prompt.Blocks(0, c.kept)}})
 		if gone := k.lower.shared.units.used; gone != 0 {
 			t.Errorf("%s: %d units of the store are left", c.name, gone)
 		}
@@ -63,7 +62,7 @@ func TestLowerTiers(t *testing.T) {
 func TestNodes(t *testing.T) {
 	l := &lowerTiers{perNode: 2}
 	l.place(9, 3)
-	blocks := []kvcache.BlockID{5}
+	blocks := kvcache.BlocksOf(5)
 	l.apply(9, kvcache.Event{Kind: kvcache.Stored, Tier: kvcache.External, Blocks: blocks})
 	copied := l.clone()
 	copied.apply(2, kvcache.Event{Kind: kvcache.Removed, Tier: kvcache.External, Blocks: blocks})

@@ -62,7 +62,7 @@ func newNaive(o Options) *naive {
 
 func (n *naive) apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			if e.Kind == kvcache.Stored {
 				n.cached[worker][naiveBlock{e.Group, id}] = true
 			} else {

@@ -212,19 +212,20 @@ func (d *duel) cacheEvents() {
 	for range d.next(3) + 1 {
 		p, tokens := d.prompt()
 		blocks := p.AppendBlocks(nil, 0, tokens/d.naive.BlockSize)
-		e := kvcache.Event{Kind: kvcache.EventKind(d.next(5) / 3), Blocks: blocks}
+		e := kvcache.Event{Kind: kvcache.EventKind(d.next(5) / 3)}
 		if from := min(d.next(16)*d.next(4), len(blocks)); d.next(3) == 0 {
-			e.Blocks = blocks[from:]
+			blocks = blocks[from:]
 		}
 		if e.Kind == kvcache.Removed {
-			slices.Reverse(e.Blocks)
+			slices.Reverse(blocks)
 		}
 		if d.next(4) == 0 {
-			e.Blocks = append(e.Blocks, kvcache.PrivateIDs+kvcache.BlockID(d.next(3)))
+			blocks = append(blocks, kvcache.PrivateIDs+kvcache.BlockID(d.next(3)))
 		}
 		if d.next(8) == 0 {
-			e.Blocks = append(e.Blocks, e.Blocks...)
+			blocks = append(blocks, blocks...)
 		}
+		e.Blocks = kvcache.BlocksOf(blocks...)
 		events = append(events, d.inGroups(e)...)
 	}
 	d.logf("worker %d: %+v", worker, events)

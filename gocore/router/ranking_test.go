@@ -111,7 +111,7 @@ func compareRouters(t *testing.T, rng *rand.Rand, fast, slow *KV, workers int) {
 			same(func(k *KV) ([]Admission, error) { return k.Free(ended, nowMs) })
 		}
 		worker, blocks := rng.IntN(workers), r.PromptTokens/4
-		event := kvcache.Event{Kind: kvcache.EventKind(rng.IntN(5) / 4), Blocks: r.Prompt.AppendBlocks(nil, 0, blocks)}
+		event := kvcache.Event{Kind: kvcache.EventKind(rng.IntN(5) / 4), Blocks: r.Prompt.Blocks(0, blocks)}
 		fast.Apply(worker, []kvcache.Event{event})
 		slow.Apply(worker, []kvcache.Event{event})
 	}

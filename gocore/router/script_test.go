@@ -167,10 +167,10 @@ func (s *script) submitted(words []string) Request {
 
 // cacheEvent stores the whole path, or removes its last block.
 func (s *script) cacheEvent(kind string, worker int, path kvcache.Prompt) {
-	e := kvcache.Event{Blocks: path.AppendBlocks(nil, 0, len(path.Segments))}
+	e := kvcache.Event{Blocks: path.Blocks(0, len(path.Segments))}
 	if kind == "removed" {
 		e.Kind = kvcache.Removed
-		e.Blocks = e.Blocks[len(e.Blocks)-1:]
+		e.Blocks = kvcache.BlocksOf(e.Blocks.Last())
 	}
 	s.kv.Apply(worker, []kvcache.Event{e})
 }

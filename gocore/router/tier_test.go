@@ -10,7 +10,7 @@ import (
 func TestOtherTiers(t *testing.T) {
 	k := New(Options{Config: DefaultConfig(), Workers: 2, BlockSize: 4, MaxNumBatchedTokens: 100})
 	prompt := kvcache.Prompt{Segments: []uint32{1}, PerSegment: 2}
-	blocks := prompt.AppendBlocks(nil, 0, 2)
+	blocks := prompt.Blocks(0, 2)
 	k.Apply(0, []kvcache.Event{{Kind: kvcache.Stored, Tier: kvcache.Device + 1, Blocks: blocks}})
 	k.Apply(1, []kvcache.Event{{Kind: kvcache.Stored, Blocks: blocks},
 		{Kind: kvcache.Removed, Tier: kvcache.Device + 1, Blocks: blocks}})

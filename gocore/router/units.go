@@ -24,19 +24,24 @@ func appendStretches(dst []stretch, p kvcache.Prompt, blocks int) []stretch {
 		blocks -= left
 		id := uint64(p.Segments[s]) * uint64(p.PerSegment)
 		for left > 0 {
-			unit, bit := id/unitBlocks, id%unitBlocks
-			n := min(left, int(unitBlocks-bit))
-			mask := (uint64(1)<<n - 1) << bit
-			if i := len(dst) - 1; i >= 0 && dst[i].unit == unit && dst[i].mask < 1<<bit {
-				dst[i].mask |= mask
+			next, n := firstStretch(id, left)
+			if i := len(dst) - 1; i >= 0 && dst[i].unit == next.unit && dst[i].mask < next.mask&-next.mask {
+				dst[i].mask |= next.mask
 			} else {
-				dst = append(dst, stretch{unit, mask})
+				dst = append(dst, next)
 			}
 			id += uint64(n)
 			left -= n
 		}
 	}
 	return dst
+}
+
+// firstStretch returns those of a number of blocks from id on that lie in its unit, and how many these are.
+func firstStretch(id uint64, number int) (s stretch, n int) {
+	unit, bit := id/unitBlocks, id%unitBlocks
+	n = min(number, int(unitBlocks-bit))
+	return stretch{unit, (uint64(1)<<n - 1) << bit}, n
 }
 
 // leading returns how many blocks of the stretch come before the first one that is not in have.

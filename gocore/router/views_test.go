@@ -81,7 +81,7 @@ func TestKVReplicas(t *testing.T) {
 	prompt := different(9, 40)
 	stored := kvcache.Event{Kind: kvcache.Stored}
 	for _, s := range prompt.Prompt.Segments {
-		stored.Blocks = append(stored.Blocks, kvcache.BlockID(s))
+		stored.Blocks = stored.Blocks.Append(kvcache.BlockID(s), 1)
 	}
 	r.Apply(2, []kvcache.Event{stored})
 	for id := int32(10); id < 12; id++ {

@@ -90,7 +90,7 @@ func TestEventsOfWindows(t *testing.T) {
 				}
 			}
 			for _, e := range p.KVEvents {
-				for _, id := range e.Blocks {
+				for id := range e.Blocks.All() {
 					if stored := e.Kind == kvcache.Stored; cached[e.Group][id] == stored {
 						t.Fatalf("seed %d: event %+v, and block %x was there: %v", seed, e, id, cached[e.Group][id])
 					} else {

@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"dynosim/gocore/engine"
@@ -30,7 +31,7 @@ func TestEventsOfGroups(t *testing.T) {
 				if e.Group > args.VLLM.Groups.Beside || len(e.Blocks) == 0 {
 					t.Fatalf("seed %d: event %+v of %d groups", seed, e, 1+args.VLLM.Groups.Beside)
 				}
-				for _, id := range e.Blocks {
+				for id := range e.Blocks.All() {
 					at := paged.InGroup(id, e.Group)
 					if had := cached[at]; had != (e.Kind == kvcache.Removed) {
 						t.Fatalf("seed %d: event %+v, and block %x was there: %v", seed, e, id, had)
@@ -71,15 +72,15 @@ func TestParentsOfGroups(t *testing.T) {
 	s.Add(engine.Request{PromptTokens: 96, OutputTokens: 1, Prompt: prompt})
 	p, _ := s.RunPass(0)
 	want := []kvcache.Event{ // entries 3 and 4 of the windows: what the same prompt needs at the end of its hit
-		{Blocks: []kvcache.BlockID{1, 2, 3, 4, 5, 6}},
-		{Group: 1, Blocks: []kvcache.BlockID{4, 5}, Parent: 3, HasParent: true},
-		{Group: 2, Blocks: []kvcache.BlockID{4, 5}, Parent: 3, HasParent: true},
+		{Blocks: kvcache.BlocksOf(1, 2, 3, 4, 5, 6)},
+		{Group: 1, Blocks: kvcache.BlocksOf(4, 5), Parent: 3, HasParent: true},
+		{Group: 2, Blocks: kvcache.BlocksOf(4, 5), Parent: 3, HasParent: true},
 	}
 	if len(p.KVEvents) != len(want) {
 		t.Fatalf("got %+v, want %+v", p.KVEvents, want)
 	}
 	for i, e := range p.KVEvents {
-		if len(e.Blocks) != len(want[i].Blocks) || e.Blocks[0] != want[i].Blocks[0] || e.Group != want[i].Group ||
+		if !slices.Equal(e.Blocks, want[i].Blocks) || e.Group != want[i].Group ||
 			e.Parent != want[i].Parent || e.HasParent != want[i].HasParent {
 			t.Errorf("event %d: got %+v, want %+v", i, e, want[i])
 		}

@@ -172,9 +172,7 @@ func (o *offload) tellOf(kind kvcache.EventKind, spans []chunks.Span) {
 		if paged.GroupOf(span.Key) > 0 {
 			continue
 		}
-		for i := range span.Count {
-			e.Blocks = append(e.Blocks, span.Key+kvcache.BlockID(i))
-		}
+		e.Blocks = e.Blocks.Append(span.Key, span.Count)
 	}
 	if len(e.Blocks) > 0 {
 		*to = append(*to, e)
@@ -209,7 +207,7 @@ func (o *offload) tellNames(kind kvcache.EventKind, spans []chunks.Span) {
 		group := paged.GroupOf(span.Key)
 		e, key := &byGroup[group], span.Key&^paged.InGroup(0, group)
 		for i := range span.Count {
-			e.Blocks = append(e.Blocks, key+kvcache.BlockID(i*o.chunkBlocks))
+			e.Blocks = e.Blocks.Append(key+kvcache.BlockID(i*o.chunkBlocks), 1)
 		}
 	}
 	for group, e := range byGroup {

@@ -90,7 +90,7 @@ func (b *blocks) drop(c *cached) {
 
 // stored adds blocks to a cache and returns their numbers. Those after a block that is not known are left out: no
 // prompt can reach them.
-func (b *blocks) stored(c *cached, e *Event) []kvcache.BlockID {
+func (b *blocks) stored(c *cached, e *Event) (ids kvcache.Blocks) {
 	var chain uint64
 	if e.Parent != nil {
 		parent, known := c.chains[*e.Parent]
@@ -99,7 +99,6 @@ func (b *blocks) stored(c *cached, e *Event) []kvcache.BlockID {
 		}
 		chain = parent.chain
 	}
-	var ids []kvcache.BlockID
 	for i, block := range e.Stored {
 		if i == 0 && e.Parent == nil {
 			chain = block.TokensHash
@@ -115,14 +114,13 @@ func (b *blocks) stored(c *cached, e *Event) []kvcache.BlockID {
 		}
 		was.tiers |= 1 << e.Tier
 		c.chains[block.Hash] = was
-		ids = append(ids, kvcache.BlockID(was.id))
+		ids = ids.Append(kvcache.BlockID(was.id), 1)
 	}
 	return ids
 }
 
 // removed takes blocks out of a tier of a cache and returns their numbers, which are valid until the next call.
-func (b *blocks) removed(c *cached, e *Event) []kvcache.BlockID {
-	var ids []kvcache.BlockID
+func (b *blocks) removed(c *cached, e *Event) (ids kvcache.Blocks) {
 	for _, hash := range e.Removed {
 		block := c.chains[hash]
 		if block.tiers>>e.Tier&1 == 0 {
@@ -134,7 +132,7 @@ func (b *blocks) removed(c *cached, e *Event) []kvcache.BlockID {
 		} else {
 			c.chains[hash] = block
 		}
-		ids = append(ids, kvcache.BlockID(block.id))
+		ids = ids.Append(kvcache.BlockID(block.id), 1)
 	}
 	return ids
 }

@@ -342,7 +342,7 @@ func (d *duel) compareEvents(want []kvcache.Event) {
 	d.t.Helper()
 	for _, e := range want {
 		if e.Kind == kvcache.Removed {
-			d.seen["eviction"] += len(e.Blocks)
+			d.seen["eviction"] += e.Blocks.Len()
 		}
 	}
 	if !d.recording {

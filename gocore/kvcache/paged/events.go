@@ -55,9 +55,9 @@ func (p *Pool) publishEvicted() {
 }
 
 // keep copies blocks to where they stay until after TakeEvents.
-func (p *Pool) keep(blocks []kvcache.BlockID) []kvcache.BlockID {
+func (p *Pool) keep(blocks []kvcache.BlockID) kvcache.Blocks {
 	begin := len(p.announced)
-	p.announced = append(p.announced, blocks...)
+	p.announced = kvcache.AppendRuns(p.announced, blocks)
 	return slices.Clip(p.announced[begin:])
 }
 

@@ -276,17 +276,17 @@ func (p *LRUPool) RegisterInGroup(key *kvcache.Key, block, group int) Slot {
 		e.Parent, e.HasParent = key.Block(block-1), true
 	}
 	if n := len(p.events) - 1; n >= 0 && e.HasParent && p.events[n].endsAt(e.Parent, group) {
-		p.events[n].Blocks = append(p.events[n].Blocks, id)
+		p.events[n].Blocks = p.events[n].Blocks.Append(id, 1)
 		return slot
 	}
-	e.Blocks = append(e.Blocks, id)
+	e.Blocks = kvcache.BlocksOf(id)
 	p.publish(e)
 	return slot
 }
 
 // endsAt reports whether an event tells of blocks of a group that have been stored, the last of which is id.
 func (e *Event) endsAt(id kvcache.BlockID, group int) bool {
-	return e.Kind == kvcache.Stored && e.Group == group && e.Blocks[len(e.Blocks)-1] == id
+	return e.Kind == kvcache.Stored && e.Group == group && e.Blocks.Last() == id
 }
 
 // evict takes the content of the registered block that has been in the free queue longest. There must be one.
@@ -357,7 +357,7 @@ func (p *LRUPool) publishNew(held []Slot, first int, isNew []bool) {
 			e.Parent, e.HasParent = p.content(held[at-1]), true
 		}
 		for ; i < len(isNew) && isNew[i]; i++ {
-			e.Blocks = append(e.Blocks, p.content(held[first+i]))
+			e.Blocks = e.Blocks.Append(p.content(held[first+i]), 1)
 		}
 		p.publish(e)
 	}
@@ -369,10 +369,10 @@ func (p *LRUPool) publishEvicted() {
 		for ; same < len(rest) && GroupOf(rest[same]) == group; same++ {
 			rest[same] = inAnyGroup(rest[same])
 		}
-		p.publish(kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: rest[:same:same]})
+		p.publish(kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: kvcache.BlocksOf(rest[:same]...)})
 		rest = rest[same:]
 	}
-	p.evicted = nil
+	p.evicted = p.evicted[:0]
 }
 
 func (p *LRUPool) publish(e kvcache.Event) {

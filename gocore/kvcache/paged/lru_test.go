@@ -127,7 +127,7 @@ func TestLRUPool(t *testing.T) {
 func follow(t *testing.T, known map[kvcache.BlockID]bool, events []Event) {
 	t.Helper()
 	for _, e := range events {
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			if stored := e.Kind == kvcache.Stored; known[id] == stored {
 				t.Fatalf("%v announced twice: %v", id, e)
 			}

@@ -68,13 +68,13 @@ func (m *model) use(parent kvcache.BlockID, blocks []kvcache.BlockID) (events []
 			if len(batch.Blocks) == 0 {
 				batch = kvcache.Event{Kind: kvcache.Stored, Parent: cursor, HasParent: cursor != noParent}
 			}
-			batch.Blocks = append(batch.Blocks, id)
+			batch.Blocks = batch.Blocks.Append(id, 1)
 		}
 		cursor = id
 	}
 	flush()
 	if len(victims) > 0 {
-		events = append(events, kvcache.Event{Kind: kvcache.Removed, Blocks: victims})
+		events = append(events, kvcache.Event{Kind: kvcache.Removed, Blocks: kvcache.BlocksOf(victims...)})
 	}
 	return events, true
 }
@@ -99,7 +99,7 @@ func (m *model) reserve(blocks []kvcache.BlockID) (pinned int, events []kvcache.
 	}
 	m.partials += missing
 	if len(victims) > 0 {
-		events = []kvcache.Event{{Kind: kvcache.Removed, Blocks: victims}}
+		events = []kvcache.Event{{Kind: kvcache.Removed, Blocks: kvcache.BlocksOf(victims...)}}
 	}
 	return pinned, events, true
 }
@@ -107,7 +107,7 @@ func (m *model) reserve(blocks []kvcache.BlockID) (pinned int, events []kvcache.
 // activate gives a reservation to a request, block by block. Stored events are those of a use.
 func (m *model) activate(blocks []kvcache.BlockID, pinned int) (events []kvcache.Event) {
 	m.unpin(blocks[:pinned])
-	var batch []kvcache.BlockID
+	var batch kvcache.Blocks
 	parent, batchParent := noParent, noParent
 	flush := func() {
 		if len(batch) > 0 {
@@ -131,7 +131,7 @@ func (m *model) activate(blocks []kvcache.BlockID, pinned int) (events []kvcache
 			if batch == nil {
 				batchParent = parent
 			}
-			batch = append(batch, id)
+			batch = batch.Append(id, 1)
 		}
 		parent = id
 	}
@@ -161,7 +161,7 @@ func (m *model) promote(parent, id kvcache.BlockID) []kvcache.Event {
 	}
 	m.refs[id] = 1
 	return []kvcache.Event{{
-		Kind: kvcache.Stored, Parent: parent, HasParent: parent != noParent, Blocks: []kvcache.BlockID{id},
+		Kind: kvcache.Stored, Parent: parent, HasParent: parent != noParent, Blocks: kvcache.BlocksOf(id),
 	}}
 }
 

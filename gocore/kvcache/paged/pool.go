@@ -29,8 +29,8 @@ type Pool struct {
 	recording bool
 	events    []Event
 	evicted   []kvcache.BlockID
-	announced []kvcache.BlockID // room for the blocks of all events
-	isNew     []bool            // scratch
+	announced []kvcache.Run // room for the blocks of all events
+	isNew     []bool        // scratch
 }
 
 // Event is a kvcache.Event together with the occupancy of the pool when it was published.

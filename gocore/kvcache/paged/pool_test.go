@@ -2,6 +2,7 @@ package paged
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"dynosim/gocore/kvcache"
@@ -49,10 +50,10 @@ func TestEventsKeepTheirBlocks(t *testing.T) {
 	removed := p.TakeEvents()[1].Event.Clone()
 	p.Release(held)
 	p.Use(nil, blocksAlong("PQ", true))
-	if got := pathsOf(stored.Blocks); got != "A AB" {
+	if got := pathsOf(slices.Collect(stored.Blocks.All())); got != "A AB" {
 		t.Errorf("stored: got %s, want A AB", got)
 	}
-	if got := pathsOf(removed.Blocks); got != "AB A" {
+	if got := pathsOf(slices.Collect(removed.Blocks.All())); got != "AB A" {
 		t.Errorf("removed: got %s, want AB A", got)
 	}
 	if got := len(p.TakeEvents()); got != 2 {
@@ -78,7 +79,7 @@ func TestRenamedBlocks(t *testing.T) {
 		}
 		for _, e := range p.TakeEvents() {
 			if e.Kind == kvcache.Removed {
-				order = append(order, e.Blocks...)
+				order = slices.AppendSeq(order, e.Blocks.All())
 			}
 		}
 		return append(order, p.evictionOrder()...)
@@ -109,7 +110,7 @@ func TestSetAside(t *testing.T) {
 	if !p.SetAside(0) || !p.SetAside(2) || p.Aside() != 2 || p.Active() != 4 || p.Available() != 0 {
 		t.Fatalf("2 slots: %d aside, %d active, %d available", p.Aside(), p.Active(), p.Available())
 	}
-	if events := p.TakeEvents(); len(events) != 1 || pathsOf(events[0].Blocks) != "AB A" {
+	if events := p.TakeEvents(); len(events) != 1 || pathsOf(slices.Collect(events[0].Blocks.All())) != "AB A" {
 		t.Errorf("got events %v, want the removal of AB and A", events)
 	}
 	p.Promote(held, pathID("XY"))

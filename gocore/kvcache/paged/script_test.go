@@ -2,6 +2,7 @@ package paged
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,11 +149,11 @@ func (s *script) takeEvents(t *testing.T, d *datadriven.TestData) []string {
 		}
 		switch {
 		case e.Kind == kvcache.Removed:
-			texts = append(texts, "removed "+pathsOf(e.Blocks))
+			texts = append(texts, "removed "+pathsOf(slices.Collect(e.Blocks.All())))
 		case e.HasParent:
-			texts = append(texts, "stored "+pathsOf(e.Blocks)+" behind "+pathOf(e.Parent))
+			texts = append(texts, "stored "+pathsOf(slices.Collect(e.Blocks.All()))+" behind "+pathOf(e.Parent))
 		default:
-			texts = append(texts, "stored "+pathsOf(e.Blocks))
+			texts = append(texts, "stored "+pathsOf(slices.Collect(e.Blocks.All())))
 		}
 	}
 	return texts

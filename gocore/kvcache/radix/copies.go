@@ -1,6 +1,10 @@
 package radix
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"dynosim/gocore/kvcache"
+)
 
 // copies counts the copies of pages. It takes runs of pages with consecutive ids and counts 64 of them with each step:
 // at a page size of 1 a prompt has thousands of pages, but few such units.
@@ -32,13 +36,15 @@ func (c *copies) add(first page, n int) (known int) {
 }
 
 // remove takes away one copy of each of n pages from first on, and appends those that had no other to gone.
-func (c *copies) remove(first page, n int, gone []page) []page {
+func (c *copies) remove(first page, n int, gone kvcache.Blocks) kvcache.Blocks {
 	for done := 0; done < n; {
 		unit, mask, pages := unitOf(first+page(done), n-done)
 		last := mask &^ c.decrement(unit, mask)
 		c.present.flip(unit, last)
-		for ; last != 0; last &= last - 1 {
-			gone = append(gone, page(unit*unitPages)+page(bits.TrailingZeros64(last)))
+		for last != 0 {
+			at := bits.TrailingZeros64(last)
+			gone = gone.Append(page(unit*unitPages)+page(at), bits.TrailingZeros64(^(last >> at)))
+			last &= last + 1<<at // without that run of ones
 		}
 		done += pages
 	}

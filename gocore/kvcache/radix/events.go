@@ -2,7 +2,6 @@ package radix
 
 import (
 	"iter"
-	"slices"
 
 	"dynosim/gocore/kvcache"
 )
@@ -19,7 +18,6 @@ type recorder struct {
 	withdrawn map[page]bool
 	leaked    []stretch // pages of leaked slots, which still count
 
-	pages   []page    // room for the pages of all events
 	evicted []stretch // scratch
 }
 
@@ -49,7 +47,7 @@ func (p *Pool) TakeEvents() []kvcache.Event {
 	}
 	rec := p.recorder
 	events := rec.events
-	rec.events, rec.pages = events[:0], rec.pages[:0]
+	rec.events = events[:0]
 	return events
 }
 
@@ -76,9 +74,7 @@ func (p *Pool) announce(h *Holding, firstNew int) {
 		}
 	}
 	if found {
-		begin := len(rec.pages)
-		rec.pages = h.Key.Prompt.AppendBlocks(rec.pages, firstUnknown, complete)
-		rec.store(h, firstUnknown, begin)
+		rec.store(h, firstUnknown, h.Key.Prompt.Blocks(firstUnknown, complete))
 	}
 }
 
@@ -87,7 +83,8 @@ func (p *Pool) announce(h *Holding, firstNew int) {
 func (p *Pool) announceEach(h *Holding, at, complete int) {
 	rec := p.recorder
 	shared := h.hit / p.pageSize
-	firstUnknown, begin := at, len(rec.pages)
+	var stored kvcache.Blocks
+	firstUnknown := at
 	for i := at; i < complete; i++ {
 		id := h.Key.Block(i)
 		if i < h.announced && !(i < shared && rec.withdrawn[id]) {
@@ -97,23 +94,23 @@ func (p *Pool) announceEach(h *Holding, at, complete int) {
 			delete(rec.withdrawn, id)
 		}
 		known := rec.copies.add(id, 1) == 1
-		if len(rec.pages) == begin {
+		if len(stored) == 0 {
 			if known {
 				continue
 			}
 			firstUnknown = i
 		}
-		rec.pages = append(rec.pages, id)
+		stored = stored.Append(id, 1)
 	}
 	h.announced = max(h.announced, complete)
-	if len(rec.pages) > begin {
-		rec.store(h, firstUnknown, begin)
+	if len(stored) > 0 {
+		rec.store(h, firstUnknown, stored)
 	}
 }
 
-// store notes an event of pages of h, which are those of rec.pages from begin on. The first of them is page at of h.
-func (rec *recorder) store(h *Holding, at, begin int) {
-	e := kvcache.Event{Kind: kvcache.Stored, Blocks: slices.Clip(rec.pages[begin:])}
+// store notes an event of pages of h. The first of them is page at of h.
+func (rec *recorder) store(h *Holding, at int, pages kvcache.Blocks) {
+	e := kvcache.Event{Kind: kvcache.Stored, Blocks: pages}
 	if at > 0 {
 		e.Parent, e.HasParent = h.Key.Block(at-1), true
 	}
@@ -122,18 +119,18 @@ func (rec *recorder) store(h *Holding, at, begin int) {
 
 // withdraw takes one copy of each page off the record, and tells of those that had no other.
 func (rec *recorder) withdraw(pages ...stretch) {
-	begin := len(rec.pages)
+	var gone kvcache.Blocks
 	for i := range pages {
 		for first, n := range pages[i].runs() {
-			rec.pages = rec.copies.remove(first, n, rec.pages)
+			gone = rec.copies.remove(first, n, gone)
 		}
 	}
-	rec.tellGone(begin)
+	rec.tellGone(gone)
 }
 
-// tellGone notes an event of the pages of rec.pages from begin on, if there are any.
-func (rec *recorder) tellGone(begin int) {
-	if gone := slices.Clip(rec.pages[begin:]); len(gone) > 0 {
+// tellGone notes an event of pages that are gone, if there are any.
+func (rec *recorder) tellGone(gone kvcache.Blocks) {
+	if len(gone) > 0 {
 		rec.events = append(rec.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
 	}
 }
@@ -144,7 +141,7 @@ func (rec *recorder) withdrawEvicted(pages []stretch) {
 		rec.withdraw(pages...)
 		return
 	}
-	begin := len(rec.pages)
+	var gone kvcache.Blocks
 	for i := range pages {
 		for first, n := range pages[i].runs() {
 			for id := first; id < first+page(n); id++ {
@@ -152,11 +149,11 @@ func (rec *recorder) withdrawEvicted(pages []stretch) {
 					delete(rec.withdrawn, id)
 					continue
 				}
-				rec.pages = rec.copies.remove(id, 1, rec.pages)
+				gone = rec.copies.remove(id, 1, gone)
 			}
 		}
 	}
-	rec.tellGone(begin)
+	rec.tellGone(gone)
 }
 
 // noteQuirks does the part of Retract that concerns the record: the leaked copies stay on it, the slots returned too
@@ -167,15 +164,15 @@ func (rec *recorder) noteQuirks(h *Holding, pageSize int) {
 	if h.cached >= h.hit {
 		return
 	}
-	begin := len(rec.pages)
+	var gone kvcache.Blocks
 	shared := stretch{h.Key, 0, h.hit / pageSize}
 	for first, n := range shared.runs() {
 		for id := first; id < first+page(n); id++ {
 			if !rec.withdrawn[id] {
 				rec.withdrawn[id] = true
-				rec.pages = rec.copies.remove(id, 1, rec.pages)
+				gone = rec.copies.remove(id, 1, gone)
 			}
 		}
 	}
-	rec.tellGone(begin)
+	rec.tellGone(gone)
 }

@@ -117,7 +117,7 @@ func (p *LeasePool) tellHosted(at ref, has bool) {
 	if !p.recording || !h.toRouters && !h.names || int(n.first) >= to {
 		return
 	}
-	e := kvcache.Event{Kind: kvcache.Removed, Tier: kvcache.Host, Blocks: n.key.AppendBlocks(nil, int(n.first), to)}
+	e := kvcache.Event{Kind: kvcache.Removed, Tier: kvcache.Host, Blocks: n.key.Prompt.Blocks(int(n.first), to)}
 	name := kvcache.Event{Kind: kvcache.LetGo, Tier: kvcache.Host, Blocks: e.Blocks}
 	if has {
 		name.Kind = kvcache.Held

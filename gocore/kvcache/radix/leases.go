@@ -171,11 +171,11 @@ func (p *LeasePool) announceEvicted() {
 	if !p.recording {
 		return
 	}
-	var gone []kvcache.BlockID
+	var gone kvcache.Blocks
 	for i := range p.evicted {
-		s := &p.evicted[i]
-		// others cannot have the pages behind
-		gone = s.key.Prompt.AppendBlocks(gone, s.from, min(s.end, s.key.Shareable))
+		for first, n := range p.evicted[i].runs() {
+			gone = gone.Append(first, n)
+		}
 	}
 	if len(gone) > 0 {
 		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
@@ -225,7 +225,7 @@ func (p *LeasePool) announceIn(group int, key *kvcache.Key, from, to int) {
 	if !p.recording || from >= to {
 		return
 	}
-	e := kvcache.Event{Kind: kvcache.Stored, Group: group, Blocks: key.AppendBlocks(nil, from, to)}
+	e := kvcache.Event{Kind: kvcache.Stored, Group: group, Blocks: key.Prompt.Blocks(from, to)}
 	if from > 0 {
 		e.Parent, e.HasParent = key.Block(from-1), true
 	}

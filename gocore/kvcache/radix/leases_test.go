@@ -163,7 +163,7 @@ func (s *leaseScript) compare() error {
 // flat lists stored pages as positive numbers and removed ones as negative ones.
 func flat(events []kvcache.Event) (all []int) {
 	for _, e := range events {
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			if e.Kind == kvcache.Removed {
 				all = append(all, -int(id))
 			} else {

@@ -179,9 +179,9 @@ func (s *randomScript) checkEvents(t *testing.T) {
 	announced := map[kvcache.BlockID]bool{}
 	for _, e := range s.pool.TakeEvents() {
 		if e.HasParent && !announced[e.Parent] && s.pool.overReturned == 0 {
-			t.Errorf("page %d is stored after page %d, which is not", e.Blocks[0], e.Parent)
+			t.Errorf("page %d is stored after page %d, which is not", e.Blocks[0].First, e.Parent)
 		}
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			if e.Kind == kvcache.Removed && !announced[id] && s.pool.overReturned == 0 {
 				t.Errorf("page %d is removed, but not there", id)
 			}

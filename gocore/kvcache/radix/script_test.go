@@ -151,7 +151,7 @@ func (s *script) event(e kvcache.Event) string {
 	if e.Kind == kvcache.Stored {
 		text = "stored"
 	}
-	for _, id := range e.Blocks {
+	for id := range e.Blocks.All() {
 		text += " " + s.page(id)
 	}
 	if e.HasParent {

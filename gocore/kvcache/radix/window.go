@@ -205,7 +205,7 @@ func (p *LeasePool) windowGone(at ref) {
 	n := &p.nodes[at]
 	if end := min(int(n.end()), n.key.Shareable); p.recording && int(n.first) < end {
 		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Group: windowGroup,
-			Blocks: n.key.AppendBlocks(nil, int(n.first), end)})
+			Blocks: n.key.Prompt.Blocks(int(n.first), end)})
 	}
 }
 

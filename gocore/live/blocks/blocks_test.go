@@ -41,7 +41,7 @@ func TestHashes(t *testing.T) {
 		if len(p.Segments) != len(test.hash) {
 			t.Fatalf("%s: got %d blocks, want %d", test.name, len(p.Segments), len(test.hash))
 		}
-		changes := table.Resolve([]kvcache.Event{{Blocks: p.AppendBlocks(nil, 0, len(p.Segments))}})
+		changes := table.Resolve([]kvcache.Event{{Blocks: p.Blocks(0, len(p.Segments))}})
 		for i, b := range changes[0].Blocks {
 			if b.Hash != test.hash[i] || test.tokensHashs != nil && b.TokensHash != test.tokensHashs[i] {
 				t.Errorf("%s, block %d: got %+v", test.name, i, b)
@@ -57,7 +57,7 @@ func TestHoldAndRelease(t *testing.T) {
 	if a.Segments[0] != b.Segments[0] || a.Segments[1] == b.Segments[1] || table.Len() != 3 {
 		t.Fatalf("got %v and %v, %d blocks in all", a.Segments, b.Segments, table.Len())
 	}
-	table.Resolve([]kvcache.Event{{Blocks: []kvcache.BlockID{a.Block(0), a.Block(1)}}})
+	table.Resolve([]kvcache.Event{{Blocks: kvcache.BlocksOf(a.Block(0), a.Block(1))}})
 	table.Release(a)
 	table.Release(b)
 	if table.Len() != 2 {
@@ -68,7 +68,7 @@ func TestHoldAndRelease(t *testing.T) {
 	} else {
 		table.Release(again)
 	}
-	removed := []kvcache.Event{{Kind: kvcache.Removed, Blocks: []kvcache.BlockID{a.Block(1), a.Block(0)}}}
+	removed := []kvcache.Event{{Kind: kvcache.Removed, Blocks: kvcache.BlocksOf(a.Block(1), a.Block(0))}}
 	if got := table.Resolve(removed); len(got) != 1 || len(got[0].Blocks) != 2 {
 		t.Errorf("removed: got %+v", got)
 	}
@@ -96,11 +96,11 @@ func TestResolve(t *testing.T) {
 	p := table.Hold(upFrom(0, 6), "")
 	private := kvcache.PrivateIDs + 5
 	got := table.Resolve([]kvcache.Event{
-		{Blocks: []kvcache.BlockID{p.Block(0)}},
-		{Blocks: []kvcache.BlockID{p.Block(1), private}, Parent: p.Block(0), HasParent: true},
-		{Blocks: []kvcache.BlockID{private + 1}, Parent: private, HasParent: true},
-		{Kind: kvcache.Removed, Blocks: []kvcache.BlockID{private, p.Block(1)}},
-		{Blocks: []kvcache.BlockID{p.Block(0), p.Block(1)}},
+		{Blocks: kvcache.BlocksOf(p.Block(0))},
+		{Blocks: kvcache.BlocksOf(p.Block(1), private), Parent: p.Block(0), HasParent: true},
+		{Blocks: kvcache.BlocksOf(private + 1), Parent: private, HasParent: true},
+		{Kind: kvcache.Removed, Blocks: kvcache.BlocksOf(private, p.Block(1))},
+		{Blocks: kvcache.BlocksOf(p.Block(0), p.Block(1))},
 	})
 	if len(got) != 4 {
 		t.Fatalf("got %d changes, want 4: %+v", len(got), got)
@@ -190,7 +190,7 @@ func (f *follower) count(pass *engine.Pass) {
 		if e.Tier != kvcache.Device {
 			to = f.below
 		}
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			switch {
 			case id >= kvcache.PrivateIDs || to == nil:
 			case e.Tier == kvcache.Device && e.Kind == kvcache.Stored:
@@ -290,7 +290,7 @@ func TestSalts(t *testing.T) {
 	}
 	seen := map[uint64]bool{}
 	for _, p := range []kvcache.Prompt{a, b, plain} {
-		changes := table.Resolve([]kvcache.Event{{Blocks: p.AppendBlocks(nil, 0, 2)}})
+		changes := table.Resolve([]kvcache.Event{{Blocks: p.Blocks(0, 2)}})
 		for _, block := range changes[0].Blocks {
 			seen[block.Hash] = true
 		}

@@ -84,7 +84,7 @@ func (t *Table) resolveInGroup(e *kvcache.Event, changes *[]Change) {
 // inGroup records what an event says of a group, and lists the blocks for which that is new.
 func (t *Table) inGroup(e *kvcache.Event, c *Change) (touched []*block) {
 	bit := uint64(1) << e.Group
-	for _, id := range e.Blocks {
+	for id := range e.Blocks.All() {
 		b, known := t.blocks[id]
 		switch stored := e.Kind == kvcache.Stored; {
 		case id >= kvcache.PrivateIDs, !known && !stored:

@@ -44,10 +44,10 @@ func TestRoutersOfGroups(t *testing.T) {
 		names[table.blocks[q.Block(i)].key.sequence] = name
 	}
 	stored := func(group int, blocks ...kvcache.BlockID) kvcache.Event {
-		return kvcache.Event{Group: group, Blocks: blocks}
+		return kvcache.Event{Group: group, Blocks: kvcache.BlocksOf(blocks...)}
 	}
 	removed := func(group int, blocks ...kvcache.BlockID) kvcache.Event {
-		return kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: blocks}
+		return kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: kvcache.BlocksOf(blocks...)}
 	}
 	for _, step := range []struct {
 		event kvcache.Event

@@ -72,9 +72,9 @@ func (t *Table) Resolve(events []kvcache.Event) []Change {
 }
 
 // stored records that blocks are cached. Private blocks can only come last.
-func (t *Table) stored(tier kvcache.Tier, ids []kvcache.BlockID) []Block {
-	list := make([]Block, 0, len(ids))
-	for _, id := range ids {
+func (t *Table) stored(tier kvcache.Tier, blocks kvcache.Blocks) []Block {
+	list := make([]Block, 0, blocks.Len())
+	for id := range blocks.All() {
 		if id >= kvcache.PrivateIDs {
 			break
 		}
@@ -86,9 +86,9 @@ func (t *Table) stored(tier kvcache.Tier, ids []kvcache.BlockID) []Block {
 }
 
 // removed records that blocks are not cached any more. The result leaves out blocks that were not cached before.
-func (t *Table) removed(tier kvcache.Tier, ids []kvcache.BlockID) []Block {
-	list := make([]Block, 0, len(ids))
-	for _, id := range ids {
+func (t *Table) removed(tier kvcache.Tier, blocks kvcache.Blocks) []Block {
+	list := make([]Block, 0, blocks.Len())
+	for id := range blocks.All() {
 		b, known := t.blocks[id]
 		if !known || !b.cached.has(tier) {
 			continue
@@ -109,7 +109,7 @@ func (b *block) shown(isNew bool) Block {
 // more.
 func (t *Table) need(e *kvcache.Event) {
 	bit := uint64(1) << e.Group
-	for _, id := range e.Blocks {
+	for id := range e.Blocks.All() {
 		if id >= kvcache.PrivateIDs {
 			continue
 		}

@@ -131,7 +131,7 @@ func one(b []byte) (e events.RouterEvent, err error) {
 // hold stores a new block in a table and returns the changes.
 func hold(table *blocks.Table, tokens ...uint32) []blocks.Change {
 	p := table.Hold(tokens, "")
-	return table.Resolve([]kvcache.Event{{Blocks: p.AppendBlocks(nil, 0, len(p.Segments))}})
+	return table.Resolve([]kvcache.Event{{Blocks: p.Blocks(0, len(p.Segments))}})
 }
 
 func (w *Worker) channelOf(topic string, at int) Channel {

@@ -143,7 +143,7 @@ func TestPickerPrefix(t *testing.T) {
 func TestPickerEvents(t *testing.T) {
 	p := newPicker(t, `{"queue_weight":0,"kv_weight":0,"prefix_from":"events"}`, 4)
 	r := blocksFrom(10, 4)
-	p.Apply(2, []kvcache.Event{{Kind: kvcache.Stored, Blocks: r.Prompt.AppendBlocks(nil, 0, 3)}})
+	p.Apply(2, []kvcache.Event{{Kind: kvcache.Stored, Blocks: r.Prompt.Blocks(0, 3)}})
 	for id := range int32(4) {
 		if got := sendTo(t, p, id, r, 0); got != fmt.Sprintf("%d:2", id) {
 			t.Errorf("got %s", got)
@@ -262,7 +262,7 @@ func TestPickerDraws(t *testing.T) {
 			`{"prefix_weight":2,"queue_weight":0,"kv_weight":0,"token_load_weight":1,"prefix_from":"events","picker":"`+picker+
 				`"}`, 2)
 		r := blocksFrom(10, 4)
-		p.Apply(1, []kvcache.Event{{Kind: kvcache.Stored, Blocks: r.Prompt.AppendBlocks(nil, 0, 4)}})
+		p.Apply(1, []kvcache.Event{{Kind: kvcache.Stored, Blocks: r.Prompt.Blocks(0, 4)}})
 		const n = 4000
 		second := 0
 		for id := range int32(n) {

@@ -57,7 +57,7 @@ func (c *Cluster) apply(ranks [][]naming.Cache, events []kvcache.Event) {
 				continue
 			}
 		}
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			if id >= kvcache.PrivateIDs {
 				continue
 			}
@@ -92,9 +92,9 @@ func (c *Cluster) Empty() (busy int) {
 // removals returns the events of a rank, or of a worker, whose caches are emptied.
 func removals(rank int32, cached []naming.Cache) (removed []kvcache.Event) {
 	for group, of := range cached {
-		blocks := make([]kvcache.BlockID, 0, len(of))
+		var blocks kvcache.Blocks
 		for _, id := range slices.Sorted(maps.Keys(of)) {
-			blocks = append(blocks, kvcache.BlockID(id))
+			blocks = blocks.Append(kvcache.BlockID(id), 1)
 		}
 		if len(blocks) == 0 {
 			continue

@@ -80,7 +80,7 @@ func (t *publishedBlocks) stored(change *blocks.Change, cached publishedCache, e
 	if e.HasParent {
 		change.Parent, change.HasParent = cached[uint32(e.Parent)]
 	}
-	for _, id := range e.Blocks {
+	for id := range e.Blocks.All() {
 		b := t.known[uint32(id)]
 		if id >= kvcache.PrivateIDs || b == nil {
 			return // what follows cannot be named either
@@ -90,8 +90,8 @@ func (t *publishedBlocks) stored(change *blocks.Change, cached publishedCache, e
 	}
 }
 
-func removed(change *blocks.Change, cached publishedCache, ids []kvcache.BlockID) {
-	for _, id := range ids {
+func removed(change *blocks.Change, cached publishedCache, gone kvcache.Blocks) {
+	for id := range gone.All() {
 		if hash, has := cached[uint32(id)]; has && id < kvcache.PrivateIDs {
 			delete(cached, uint32(id))
 			change.Blocks = append(change.Blocks, blocks.Block{Hash: hash})

@@ -6,7 +6,6 @@ import "dynosim/gocore/kvcache"
 // has it, or rank by rank.
 type Events struct {
 	merged []kvcache.Event
-	blocks []kvcache.BlockID // of merged events, one after another
 }
 
 // Holders counts, for each block, the ranks that have it: in each tier, and those that need its name.
@@ -46,18 +45,16 @@ func (m *Events) Add(holders Holders, rank int, events []kvcache.Event) {
 // stored passes on the blocks that no other rank has, as runs of blocks that follow each other.
 func (m *Events) stored(holders map[kvcache.BlockID]int, e kvcache.Event) {
 	run := kvcache.Event{Kind: e.Kind, Tier: e.Tier, Parent: e.Parent, HasParent: e.HasParent}
-	from := len(m.blocks)
 	flush := func() {
-		if len(m.blocks) > from {
-			run.Blocks = m.blocks[from:len(m.blocks):len(m.blocks)]
+		if len(run.Blocks) > 0 {
 			m.merged = append(m.merged, run)
 		}
-		from = len(m.blocks)
+		run.Blocks = nil
 	}
-	for _, id := range e.Blocks {
+	for id := range e.Blocks.All() {
 		holders[id]++
 		if holders[id] == 1 {
-			m.blocks = append(m.blocks, id)
+			run.Blocks = run.Blocks.Append(id, 1)
 			continue
 		}
 		flush()
@@ -68,23 +65,22 @@ func (m *Events) stored(holders map[kvcache.BlockID]int, e kvcache.Event) {
 
 // removed passes on the blocks that no other rank has left.
 func (m *Events) removed(holders map[kvcache.BlockID]int, e kvcache.Event) {
-	from := len(m.blocks)
-	for _, id := range e.Blocks {
+	gone := kvcache.Event{Kind: e.Kind, Tier: e.Tier}
+	for id := range e.Blocks.All() {
 		holders[id]--
 		if holders[id] == 0 {
 			delete(holders, id)
-			m.blocks = append(m.blocks, id)
+			gone.Blocks = gone.Blocks.Append(id, 1)
 		}
 	}
-	if len(m.blocks) > from {
-		m.merged = append(m.merged, kvcache.Event{Kind: e.Kind, Tier: e.Tier,
-			Blocks: m.blocks[from:len(m.blocks):len(m.blocks)]})
+	if len(gone.Blocks) > 0 {
+		m.merged = append(m.merged, gone)
 	}
 }
 
 // Take appends the merged events to dst and forgets them.
 func (m *Events) Take(dst []kvcache.Event) []kvcache.Event {
 	dst = append(dst, m.merged...)
-	m.merged, m.blocks = m.merged[:0], nil // the events keep their blocks
+	m.merged = m.merged[:0]
 	return dst
 }

@@ -20,30 +20,30 @@ func TestEventsOfRanks(t *testing.T) {
 		event := kvcache.Event{Kind: kvcache.Stored}
 		for id := kvcache.BlockID(rng.IntN(5)); id < 8; id++ {
 			if !rank[id] {
-				event.Blocks = append(event.Blocks, id)
+				event.Blocks = event.Blocks.Append(id, 1)
 			}
 		}
 		if rng.IntN(2) == 0 {
 			event = kvcache.Event{Kind: kvcache.Removed}
 			for id := range kvcache.BlockID(8) {
 				if rank[id] && rng.IntN(2) == 0 {
-					event.Blocks = append(event.Blocks, id)
+					event.Blocks = event.Blocks.Append(id, 1)
 				}
 			}
 		}
-		for _, id := range event.Blocks {
+		for id := range event.Blocks.All() {
 			rank[id] = event.Kind == kvcache.Stored
 		}
 		merger.Add(holders, 0, []kvcache.Event{event})
 		for _, e := range merger.Take(nil) {
-			for i, id := range e.Blocks {
+			if e.Kind == kvcache.Stored && e.HasParent && !seen[e.Parent] {
+				t.Fatalf("%+v follows a block that the worker does not have", e)
+			}
+			for id := range e.Blocks.All() {
 				if seen[id] == (e.Kind == kvcache.Stored) {
 					t.Fatalf("%+v repeats what was known of block %d", e, id)
 				}
 				seen[id] = e.Kind == kvcache.Stored
-				if e.Kind == kvcache.Stored && i == 0 && e.HasParent && !seen[e.Parent] {
-					t.Fatalf("%+v follows a block that the worker does not have", e)
-				}
 			}
 		}
 		for id := range kvcache.BlockID(8) {
@@ -64,7 +64,7 @@ func TestTiersAreApart(t *testing.T) {
 		{Kind: kvcache.Held, Tier: kvcache.Host}, {Kind: kvcache.Stored, Tier: kvcache.Host}, {Kind: kvcache.Stored},
 		{Kind: kvcache.Removed}, {Kind: kvcache.Removed, Tier: kvcache.Host}, {Kind: kvcache.LetGo, Tier: kvcache.Host},
 	} {
-		e.Blocks = []kvcache.BlockID{7}
+		e.Blocks = kvcache.BlocksOf(7)
 		merger.Add(holders, 0, []kvcache.Event{e})
 		for _, got := range merger.Take(nil) {
 			if got.Kind != e.Kind || got.Tier != e.Tier {

@@ -136,7 +136,8 @@ func (c *Client) finishWrites() {
 		}
 		if c.store.records {
 			c.store.events = append(c.store.events, kvcache.Event{
-				Kind: kvcache.Stored, Tier: kvcache.Disk, Blocks: t.ids, Parent: t.parent, HasParent: !t.rooted,
+				Kind: kvcache.Stored, Tier: kvcache.Disk, Blocks: kvcache.BlocksOf(t.ids...), Parent: t.parent,
+				HasParent: !t.rooted,
 			})
 		}
 	}
@@ -250,7 +251,7 @@ func (s *Store) room() bool {
 		s.evicted++
 		if s.records {
 			s.events = append(s.events, kvcache.Event{
-				Kind: kvcache.Removed, Tier: kvcache.Disk, Blocks: []kvcache.BlockID{e.id},
+				Kind: kvcache.Removed, Tier: kvcache.Disk, Blocks: kvcache.BlocksOf(e.id),
 			})
 		}
 		return true

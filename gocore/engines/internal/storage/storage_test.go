@@ -37,7 +37,7 @@ func TestWriteAndRead(t *testing.T) {
 		}
 	}
 	events := reader.TakeEvents()
-	if len(events) != 1 || events[0].Tier != kvcache.Disk || len(events[0].Blocks) != 4 {
+	if len(events) != 1 || events[0].Tier != kvcache.Disk || events[0].Blocks.Len() != 4 {
 		t.Errorf("events %+v", events)
 	}
 	r := reader.Read(9, key, 1, 4)

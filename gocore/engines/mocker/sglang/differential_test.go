@@ -175,7 +175,7 @@ func (m *simulation) compareEvents(slow *model, numbers map[kvcache.BlockID]int)
 	var got []modelEvent
 	for _, e := range m.s.out.KVEvents {
 		event := modelEvent{stored: e.Kind == kvcache.Stored, parent: -1}
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			event.pages = append(event.pages, numbers[id])
 		}
 		if e.HasParent {

@@ -321,7 +321,7 @@ func TestEventsBetweenPasses(t *testing.T) {
 	var got []string
 	note := func(events []kvcache.Event) {
 		for _, e := range events {
-			got = append(got, fmt.Sprint(e.Kind, e.Blocks))
+			got = append(got, fmt.Sprint(e.Kind, slices.Collect(e.Blocks.All())))
 		}
 	}
 	s := New(args, engine.Setup{Role: engine.Decode})

@@ -300,7 +300,7 @@ func (p *pair) note(s *Scheduler, events []kvcache.Event) error {
 		return nil
 	}
 	for _, e := range events {
-		for _, id := range e.Blocks {
+		for id := range e.Blocks.All() {
 			if e.Kind == kvcache.Stored {
 				l.stored[id] = true
 				continue

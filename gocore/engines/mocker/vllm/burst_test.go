@@ -65,7 +65,7 @@ func TestBurstSetsAside(t *testing.T) {
 		line := fmt.Sprintf("%d tokens, %d active, %d free", p.Tokens, m.s.pool.Active(), m.s.pool.Free())
 		for _, e := range m.s.pool.TakeEvents() {
 			line += map[kvcache.EventKind]string{kvcache.Stored: ", stored", kvcache.Removed: ", removed"}[e.Kind]
-			line += fmt.Sprintf(" %d (%d,%d,%d)", len(e.Blocks), e.Free, e.Active, e.Inactive)
+			line += fmt.Sprintf(" %d (%d,%d,%d)", e.Blocks.Len(), e.Free, e.Active, e.Inactive)
 		}
 		got = append(got, line)
 		return nil

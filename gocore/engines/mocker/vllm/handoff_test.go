@@ -179,7 +179,7 @@ func TestEventsBetweenPasses(t *testing.T) {
 		s.Activate(r.ID)
 		pass, _ := s.RunPass(0)
 		for _, e := range pass.KVEvents {
-			got = append(got, fmt.Sprint(e.Kind, e.Blocks))
+			got = append(got, fmt.Sprint(e.Kind, slices.Collect(e.Blocks.All())))
 		}
 	}
 	// The second prompt and its token need all three blocks.

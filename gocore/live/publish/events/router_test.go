@@ -52,13 +52,13 @@ func (s *subscriber) hear(t *testing.T, message []byte) {
 	var event kvcache.Event
 	if stored := e.Event.Data.Stored; stored != nil {
 		for _, b := range stored.Blocks {
-			event.Blocks = append(event.Blocks, kvcache.BlockID(s.name(b.BlockHash)))
+			event.Blocks = event.Blocks.Append(kvcache.BlockID(s.name(b.BlockHash)), 1)
 			s.has[cached{e.WorkerID, b.BlockHash}] = true
 		}
 	} else {
 		event.Kind = kvcache.Removed
 		for _, hash := range e.Event.Data.Removed.BlockHashes {
-			event.Blocks = append(event.Blocks, kvcache.BlockID(s.name(hash)))
+			event.Blocks = event.Blocks.Append(kvcache.BlockID(s.name(hash)), 1)
 			if block := (cached{e.WorkerID, hash}); !s.has[block] {
 				s.wrong++
 			} else {
