@@ -205,7 +205,7 @@ def test_a_margin_that_is_smaller_than_the_tolerance(tmp_path: Path) -> None:
     (point,) = sweep.load(tmp_path / "sweep").content["points"]
     plan = plans.of(point, MODEL, None)
     for endurance, said in (
-        ({"holds": 3, "breaks": 4}, "up to 20 % longer for predicted, and the service level breaks with passes that"),
+        ({"holds": 3, "breaks": 4}, "up to 20 % longer, but the service level breaks with passes that take 4 % longer"),
         ({"holds": 20, "breaks": 25}, ""),
         ({"holds": 100, "breaks": None}, ""),
         ({"unknown": "x"}, ""),
