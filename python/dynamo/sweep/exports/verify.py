@@ -110,8 +110,8 @@ def too_wide(plan: Plan) -> str:
     if breaks is None or breaks > tolerance:
         return ""
     return (
-        f"`verify.sh` says that the prediction held with a TPOT that is up to {tolerance:.3g} % longer, but the service "
-        f"level breaks with passes that take {breaks} % longer: see what it says of the service level, too"
+        f"`verify.sh` says that the prediction held with a TPOT that is up to {tolerance:.3g} % longer, but the "
+        f"service level breaks with passes that take {breaks} % longer: see what it says of the service level, too"
     )
 
 
