@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"math/bits"
 
 	"dynosim/gocore/kvcache"
 )
@@ -15,25 +14,25 @@ func (t *unitTable) checkWorker(worker int32, want map[kvcache.BlockID]bool) err
 			continue
 		}
 		numWant++
-		var have uint64
+		var have blockSet
 		for _, h := range t.holders(uint64(id) / unitBlocks) {
 			if h.worker == worker {
-				have |= h.mask
+				have.include(&h.blocks)
 			}
 		}
-		if have>>(id%unitBlocks)&1 == 0 {
+		if bit := id % unitBlocks; have[bit/64]>>(bit%64)&1 == 0 {
 			return fmt.Errorf("worker %d lacks block %d", worker, id)
 		}
 	}
 	numGot := 0
 	for _, e := range t.entries {
-		var have uint64
+		var have blockSet
 		for _, h := range t.lists.view(e.list) {
 			if h.worker == worker {
-				have |= h.mask
+				have.include(&h.blocks)
 			}
 		}
-		numGot += bits.OnesCount64(have)
+		numGot += int(have.len())
 	}
 	if numGot != numWant {
 		return fmt.Errorf("worker %d has %d blocks, want %d", worker, numGot, numWant)
@@ -93,11 +92,11 @@ func (t *unitTable) check() error {
 
 func checkList(list []holder) error {
 	for i, h := range list {
-		if h.mask == 0 {
+		if h.blocks.empty() {
 			return fmt.Errorf("holder %+v of nothing", h)
 		}
 		for _, before := range list[:i] {
-			if before.worker > h.worker || before.worker == h.worker && before.mask == h.mask {
+			if before.worker > h.worker || before.worker == h.worker && before.blocks == h.blocks {
 				return fmt.Errorf("holder %+v before %+v", before, h)
 			}
 		}

@@ -39,7 +39,7 @@
 //     of a block does not remove those that follow it in a prompt.
 //   - Same calls and same generator, same answers. Workers are visited by ascending id, and a decision draws at most
 //     one number: none when one worker alone is the cheapest, and none for a pinned request.
-//   - The processor time of a decision grows with the number of units of 64 blocks in the prompt, times the workers
+//   - The processor time of a decision grows with the number of units of 256 blocks in the prompt, times the workers
 //     that have any of them, and not with the size of the index. Up to 16 workers are priced one by one; of more, only
 //     those that have blocks of the prompt, and a ranking by load finds the cheapest of the others (ranked.go says when
 //     that is exact).

@@ -54,24 +54,26 @@ func (k *KV) overlaps() []match {
 // groups have, or of the one that begins with the prompt and may be shorter.
 func (b *besides) cut(prompt []stretch, m match) int32 {
 	last, within := 0, m.blocks // the stretch in which the match ends, and how many of its blocks belong to it
-	for ; within > prompt[last].blocks(); last++ {
-		within -= prompt[last].blocks()
+	for ; within > prompt[last].blocks.len(); last++ {
+		within -= prompt[last].blocks.len()
 	}
 	at, run := m.blocks, int32(0) // blocks up to the one that was looked at last, and there are of those from it on
 	for i := last; i >= 0; i-- {
-		mask := prompt[i].mask
+		blocks := prompt[i].blocks
 		if i == last {
-			mask = prompt[i].first(within)
+			blocks = blocks.first(within)
 		}
 		have := b.have(prompt[i].unit, m.worker)
-		for mask != 0 {
-			highest := uint64(1) << (bits.Len64(mask) - 1)
-			mask &^= highest
-			at--
-			if run++; have&highest == 0 {
-				run = 0
-			} else if run == b.run {
-				return at + run
+		for w := len(blocks) - 1; w >= 0; w-- {
+			for mask := blocks[w]; mask != 0; {
+				highest := uint64(1) << (bits.Len64(mask) - 1)
+				mask &^= highest
+				at--
+				if run++; have[w]&highest == 0 {
+					run = 0
+				} else if run == b.run {
+					return at + run
+				}
 			}
 		}
 	}
@@ -79,27 +81,15 @@ func (b *besides) cut(prompt []stretch, m match) int32 {
 }
 
 // have returns the blocks of a unit that a worker has in all groups beside the first.
-func (b *besides) have(unit uint64, worker int32) uint64 {
-	all := ^uint64(0)
+func (b *besides) have(unit uint64, worker int32) (all blockSet) {
+	all.add(0, unitBlocks)
 	for g := range b.groups {
 		list := b.groups[g].units.holders(unit)
 		i := lowerBound(list, worker)
 		if i == len(list) || list[i].worker != worker {
-			return 0
+			return blockSet{}
 		}
-		all &= list[i].mask
+		all.keep(&list[i].blocks)
 	}
 	return all
-}
-
-// blocks returns the number of blocks of a stretch.
-func (s stretch) blocks() int32 { return int32(bits.OnesCount64(s.mask)) }
-
-// first returns the mask of the leading blocks of a stretch, up to the given number.
-func (s stretch) first(blocks int32) uint64 {
-	mask := s.mask
-	for extra := s.blocks() - blocks; extra > 0; extra-- {
-		mask &^= 1 << (bits.Len64(mask) - 1)
-	}
-	return mask
 }

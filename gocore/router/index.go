@@ -1,7 +1,6 @@
 package router
 
 import (
-	"math/bits"
 	"slices"
 
 	"dynosim/gocore/kvcache"
@@ -29,12 +28,12 @@ func (x *index) apply(worker int32, e kvcache.Event) {
 			continue
 		}
 		for id, left := uint64(blocks.First), blocks.Number; left > 0; {
-			s, n := firstStretch(id, left)
-			if s.unit != run.unit {
+			unit, first, n := inUnit(id, left)
+			if unit != run.unit {
 				change(worker, run)
-				run = stretch{unit: s.unit}
+				run = stretch{unit: unit}
 			}
-			run.mask |= s.mask
+			run.blocks.add(first, n)
 			id += uint64(n)
 			left -= n
 		}
@@ -44,32 +43,32 @@ func (x *index) apply(worker int32, e kvcache.Event) {
 
 // store adds the blocks of run to a worker's set. They may be there already.
 func (x *index) store(worker int32, run stretch) {
-	if run.mask == 0 {
+	if run.blocks.empty() {
 		return
 	}
 	list := x.units.holders(run.unit)
 	i := lowerBound(list, worker)
 	if i < len(list) && list[i].worker == worker {
-		list[i].mask |= run.mask
+		list[i].blocks.include(&run.blocks)
 		return
 	}
-	x.units.insert(run.unit, i, holder{mask: run.mask, worker: worker})
+	x.units.insert(run.unit, i, holder{blocks: run.blocks, worker: worker})
 }
 
 // remove takes the blocks of run out of a worker's set. Those that are not there are only counted.
 func (x *index) remove(worker int32, run stretch) {
-	if run.mask == 0 {
+	if run.blocks.empty() {
 		return
 	}
 	list := x.units.holders(run.unit)
 	i := lowerBound(list, worker)
 	if i == len(list) || list[i].worker != worker {
-		x.unknownRemovals += int64(bits.OnesCount64(run.mask))
+		x.unknownRemovals += int64(run.blocks.len())
 		return
 	}
-	x.unknownRemovals += int64(bits.OnesCount64(run.mask &^ list[i].mask))
-	list[i].mask &^= run.mask
-	if list[i].mask == 0 {
+	x.unknownRemovals += int64(run.blocks.without(&list[i].blocks))
+	list[i].blocks.exclude(&run.blocks)
+	if list[i].blocks.empty() {
 		x.units.remove(run.unit, i)
 	}
 }

@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"math/bits"
 
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/timing"
@@ -26,7 +25,7 @@ type tracker struct {
 	ranking   *ranking // of the workers by their load; nil if workers are priced one by one
 	blockSize int64    // for its keys
 
-	units    unitTable // blocks of active requests, one holder per unit, worker and mask
+	units    unitTable // blocks of active requests, one holder per unit, worker and set
 	prefill  []prefillList
 	requests []tracked
 	spare    []int32 // unused places in requests
@@ -217,8 +216,8 @@ func (t *tracker) addBlocks(worker int32, prompt []stretch, blocks int) {
 		t.activeBlocks[worker] += int64(blocks)
 		return
 	}
-	for _, s := range prompt {
-		t.activeBlocks[worker] += int64(t.hold(worker, s))
+	for i := range prompt {
+		t.activeBlocks[worker] += int64(t.hold(worker, &prompt[i]))
 	}
 }
 
@@ -227,44 +226,44 @@ func (t *tracker) removeBlocks(worker int32, prompt []stretch, blocks int) {
 		t.activeBlocks[worker] -= int64(blocks)
 		return
 	}
-	for _, s := range prompt {
-		t.activeBlocks[worker] -= int64(t.letGo(worker, s))
+	for i := range prompt {
+		t.activeBlocks[worker] -= int64(t.letGo(worker, &prompt[i]))
 	}
 }
 
 // hold adds a reference to a stretch and returns how many of its blocks were not active there before.
-func (t *tracker) hold(worker int32, s stretch) int {
+func (t *tracker) hold(worker int32, s *stretch) int {
 	list := t.units.holders(s.unit)
-	var present uint64
+	var present blockSet
 	i := lowerBound(list, worker)
 	for ; i < len(list) && list[i].worker == worker; i++ {
-		present |= list[i].mask
-		if list[i].mask == s.mask {
+		present.include(&list[i].blocks)
+		if list[i].blocks == s.blocks {
 			list[i].refs++
 			return 0
 		}
 	}
-	t.units.insert(s.unit, i, holder{mask: s.mask, worker: worker, refs: 1})
-	return bits.OnesCount64(s.mask &^ present)
+	t.units.insert(s.unit, i, holder{blocks: s.blocks, worker: worker, refs: 1})
+	return s.blocks.without(&present)
 }
 
 // letGo removes a reference to a stretch and returns how many of its blocks are not active there any more.
 //
-// The masks of one worker in a unit are paths through it, so there are few: the deepest block determines a path.
-func (t *tracker) letGo(worker int32, s stretch) int {
+// The sets of one worker in a unit are paths through it, so there are few: the deepest block determines a path.
+func (t *tracker) letGo(worker int32, s *stretch) int {
 	list := t.units.holders(s.unit)
-	var present uint64
+	var present blockSet
 	own := 0
 	for i := lowerBound(list, worker); i < len(list) && list[i].worker == worker; i++ {
-		if list[i].mask == s.mask {
+		if list[i].blocks == s.blocks {
 			own = i
 			continue
 		}
-		present |= list[i].mask
+		present.include(&list[i].blocks)
 	}
 	if list[own].refs--; list[own].refs > 0 {
 		return 0
 	}
 	t.units.remove(s.unit, own)
-	return bits.OnesCount64(s.mask &^ present)
+	return s.blocks.without(&present)
 }

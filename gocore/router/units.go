@@ -1,20 +1,15 @@
 package router
 
-import (
-	"math/bits"
+import "dynosim/gocore/kvcache"
 
-	"dynosim/gocore/kvcache"
-)
-
-// Block ids are grouped into units of 64 consecutive ones, so that one entry and one mask say which of them a worker
-// has. Prompts are interned in order of appearance, hence the blocks that a prompt does not share with earlier ones are
+// Block ids are grouped into units of consecutive ones, so that one entry and one set say which of them a worker has.
+// Prompts are interned in order of appearance, hence the blocks that a prompt does not share with earlier ones are
 // numbered consecutively, and a unit mostly is a stretch of one prompt. Nothing depends on it but speed.
-const unitBlocks = 64
 
 // stretch is a run of blocks of a prompt that lie in one unit, by ascending id.
 type stretch struct {
-	unit uint64
-	mask uint64
+	unit   uint64
+	blocks blockSet
 }
 
 // appendStretches appends the first blocks blocks of a prompt.
@@ -24,12 +19,13 @@ func appendStretches(dst []stretch, p kvcache.Prompt, blocks int) []stretch {
 		blocks -= left
 		id := uint64(p.Segments[s]) * uint64(p.PerSegment)
 		for left > 0 {
-			next, n := firstStretch(id, left)
-			if i := len(dst) - 1; i >= 0 && dst[i].unit == next.unit && dst[i].mask < next.mask&-next.mask {
-				dst[i].mask |= next.mask
-			} else {
-				dst = append(dst, next)
+			unit, first, n := inUnit(id, left)
+			last := len(dst) - 1
+			if last < 0 || dst[last].unit != unit || dst[last].blocks.end() > first {
+				dst = append(dst, stretch{unit: unit})
+				last++
 			}
+			dst[last].blocks.add(first, n)
 			id += uint64(n)
 			left -= n
 		}
@@ -37,30 +33,21 @@ func appendStretches(dst []stretch, p kvcache.Prompt, blocks int) []stretch {
 	return dst
 }
 
-// firstStretch returns those of a number of blocks from id on that lie in its unit, and how many these are.
-func firstStretch(id uint64, number int) (s stretch, n int) {
-	unit, bit := id/unitBlocks, id%unitBlocks
-	n = min(number, int(unitBlocks-bit))
-	return stretch{unit, (uint64(1)<<n - 1) << bit}, n
+// inUnit returns the unit of a block, its number there, and how many of number blocks from it on lie there.
+func inUnit(id uint64, number int) (unit uint64, first, n int) {
+	first = int(id % unitBlocks)
+	return id / unitBlocks, first, min(number, unitBlocks-first)
 }
 
-// leading returns how many blocks of the stretch come before the first one that is not in have.
-func (s stretch) leading(have uint64) int32 {
-	if missing := s.mask &^ have; missing != 0 {
-		return int32(bits.OnesCount64(s.mask & (missing&-missing - 1)))
-	}
-	return int32(bits.OnesCount64(s.mask))
-}
-
-// holder says that a worker has the blocks of mask, all of one unit.
+// holder says that a worker has blocks of one unit.
 type holder struct {
-	mask   uint64
+	blocks blockSet
 	worker int32
 	refs   int32 // equal holders; the tracker counts them, the index does not
 }
 
 // unitTable maps units to the holders of their blocks, by ascending worker. A worker may have several holders in a
-// unit; it has the union of their masks.
+// unit; it has the union of their blocks.
 //
 // It is a hash table with open addressing and linear probing over a store of lists. Neither has pointers, so that the
 // garbage collector never looks inside, and a unit without holders takes no space. The zero value is empty and ready.
@@ -190,12 +177,12 @@ func (t *unitTable) leading(q *query, prompt []stretch) []match {
 		return nil
 	}
 	q.lists = t.lookUp(q.lists[:0], prompt)
-	q.begin(prompt[0], q.lists[0])
+	q.begin(&prompt[0], q.lists[0])
 	for i := 1; i < len(prompt) && len(q.alive) > 0; i++ {
 		if i == len(q.lists) {
 			q.lists = t.lookUp(q.lists, prompt[i:])
 		}
-		q.extend(prompt[i], q.lists[i])
+		q.extend(&prompt[i], q.lists[i])
 	}
 	q.ended = append(q.ended, q.alive...)
 	return q.ended
@@ -207,20 +194,20 @@ const lookUpAtOnce = 4
 
 // lookUp appends the holders of the next stretches of a prompt.
 func (t *unitTable) lookUp(dst [][]holder, prompt []stretch) [][]holder {
-	for _, s := range prompt[:min(lookUpAtOnce, len(prompt))] {
-		dst = append(dst, t.holders(s.unit))
+	for i := range min(lookUpAtOnce, len(prompt)) {
+		dst = append(dst, t.holders(prompt[i].unit))
 	}
 	return dst
 }
 
 // begin sorts the holders of the first stretch of a prompt into those that have all of it and those that have less.
-func (q *query) begin(s stretch, list []holder) {
-	whole := s.blocks()
+func (q *query) begin(s *stretch, list []holder) {
+	whole := s.blocks.len()
 	for len(list) > 0 {
 		worker := list[0].worker
-		var have uint64
-		have, list = union(list, worker)
-		if n := s.leading(have); n == whole {
+		var have blockSet
+		list = union(&have, list, worker)
+		if n := s.blocks.leading(&have); n == whole {
 			q.alive = append(q.alive, match{worker, n})
 		} else if n > 0 {
 			q.ended = append(q.ended, match{worker, n})
@@ -230,8 +217,8 @@ func (q *query) begin(s stretch, list []holder) {
 
 // extend adds the leading blocks of the next stretch, and keeps only those workers alive that have all of it. Those
 // without a holder, mostly far more than there are holders, are passed over in runs.
-func (q *query) extend(s stretch, list []holder) {
-	kept, rest, whole := q.alive[:0], q.alive, s.blocks()
+func (q *query) extend(s *stretch, list []holder) {
+	kept, rest, whole := q.alive[:0], q.alive, s.blocks.len()
 	for len(list) > 0 {
 		worker, i := list[0].worker, 0
 		for i < len(rest) && rest[i].worker < worker {
@@ -241,12 +228,12 @@ func (q *query) extend(s stretch, list []holder) {
 		if len(rest) == 0 {
 			break
 		}
-		var have uint64
-		have, list = union(list, worker)
+		var have blockSet
+		list = union(&have, list, worker)
 		if rest[0].worker != worker {
 			continue
 		}
-		m, n := rest[0], s.leading(have)
+		m, n := rest[0], s.blocks.leading(&have)
 		m.blocks, rest = m.blocks+n, rest[1:]
 		if n == whole {
 			kept = append(kept, m)
@@ -257,11 +244,11 @@ func (q *query) extend(s stretch, list []holder) {
 	q.alive, q.ended = kept, append(q.ended, rest...)
 }
 
-// union joins the masks of worker, whose holders must come first if it has any, and returns the others behind them.
-func union(list []holder, worker int32) (mask uint64, rest []holder) {
+// union adds the blocks of worker, whose holders must come first if it has any, and returns the others behind them.
+func union(have *blockSet, list []holder, worker int32) (rest []holder) {
 	for len(list) > 0 && list[0].worker == worker {
-		mask |= list[0].mask
+		have.include(&list[0].blocks)
 		list = list[1:]
 	}
-	return mask, list
+	return list
 }
