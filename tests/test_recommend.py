@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shlex
@@ -205,6 +206,9 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
     found = content["recommendation"]
     assert content["points"][found["point"] - 1]["knobs"]["deployment"] == found["winner"]
     assert found["cost_per_hour"] == 2 * found["gpus"]
+    figures = content["points"][found["point"] - 1]["figures"]
+    assert [each["p99"] for each in found["targets"]] == [figures["p99_ttft_ms"], figures["p99_itl_ms"]]
+    assert f"<pre>{html.escape(wording.commanded(found['flags'][0])[1][0])}" in page
     assert found["targets"][0]["low"] <= found["targets"][0]["value"] <= found["targets"][0]["high"]
     assert [each["durations"] for each in found["sensitivity"]] == [0.85, 1.15]
     old = Folder.existing("out")
@@ -522,9 +526,9 @@ def test_lines_start_what_files_start(trace: Path, tmp_path: Path, case: str) ->
     assert [line.partition(":")[0].partition(" (")[0] for line in found] == heads
     assert ("others have GPUs and ports of their own" in "".join(found)) == (case != "alone")
     for line in found:
-        about, *broken = wording._command(line)
-        assert max(map(len, broken)) <= 118 or "kv-events-config" in line
-        read = run(["sh", "-c", "printf '%s\\n' " + "\n".join(broken).strip()]).stdout.splitlines()
+        about, broken = wording.commanded(line)
+        assert max(map(len, broken)) <= 114 or "kv-events-config" in line
+        read = run(["sh", "-c", "printf '%s\\n' " + "\n".join(broken)]).stdout.splitlines()
         assert read in started, about
 
 
@@ -828,7 +832,9 @@ def test_an_interval_without_a_lower_end() -> None:
         "met": True,
         "sure": True,
         "within_error": False,
+        "p99": None,
     }
+    assert wording._target({**target, "p99": 12.34, "low": None}) == "p90_ttft_ms <= 9: 5, and p99 12.34"
     assert wording._target({**target, "low": -1.0, "high": 8.0}) == (
         "p90_ttft_ms <= 9: 5, with other draws of this traffic at most 8 (95 %)"
     )
@@ -896,6 +902,20 @@ def test_whose_durations_in_words() -> None:
         "durations of passes of prefill",
         "durations of passes of decode",
     ]
+
+
+def test_the_next_best_may_be_without_host_memory(trace: Path) -> None:
+    question = asked(trace, host_gb_per_gpu=8)
+    both = {candidate.name: candidate for candidate in candidates.enumerate_all(question)}
+    plain, host = "1 x vllm 1 GPU, 64 sequences, 2048 tokens", "1 x vllm 1 GPU, 8 GB host, 64 sequences, 2048 tokens"
+    points = {name: {"figures": {"tok_s_per_user": 9.0 + at}, "sla": [], "status": "ok"}
+              for at, name in enumerate((plain, host))}  # fmt: skip
+    found = search.Found(whole=points)
+    assert (
+        f"{plain}: as many GPUs, without host memory, 9 instead of 10"
+        in api._next_best(question, both, found, [host, plain])[0]
+    )
+    assert "without host memory" not in api._next_best(question, both, found, [plain, host])[0]
 
 
 def test_the_first_lines_of_an_answer() -> None:
@@ -983,7 +1003,10 @@ def test_headroom_in_words() -> None:
         "p90_ttft_ms <= 9: got 10"
     )
     sessions = wording._headroom({**found, "rps": 2.02})
-    assert "2.02 instead of 2 requests/s (turns wait for answers, so they do not come 1.23 times as fast);" in sessions
+    assert sessions.startswith(
+        "holds up to 1.23 times this traffic, with timestamps 1.23 times as close: requests then arrive at 2.02 "
+        "instead of 2 a second, as turns wait for answers; 1.25 times"
+    )
     edge = wording._headroom({**found, "factor": 1.0, "breaks_at": 1.01})
     assert edge.startswith("holds at this traffic, 2 requests/s, and hardly beyond; 1.01 times this traffic breaks it")
     assert wording._headroom({**found, "breaks_at": None}).endswith("; more traffic was not tried")

@@ -269,7 +269,10 @@ def _add_recommend(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--gpu-hour-price", type=float, metavar="PRICE", help="price of a GPU for an hour")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="traces drawn for intervals (default: 5)")
     parser.add_argument(
-        "--host-gb-per-gpu", type=float, metavar="GB", help="host memory for KV beside each GPU, which is tried as well"
+        "--host-gb-per-gpu",
+        type=float,
+        metavar="GB",
+        help="host memory for KV beside each GPU, which is tried as well; engines need some for themselves on top",
     )
     parser.add_argument(
         "--accept-rates", metavar="RATES", help='of draft tokens, such as "0.85,0.6": speculation is tried as well'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Finalists that are drawn anew, and points that the page shows.
 _FINALISTS, _SHOWN = 3, 40
+_BELOW_P99 = re.compile("mean|median|p50|p75|p90|p95")
 
 
 class Recommendation:
@@ -378,8 +380,16 @@ def _targets(point: Mapping[str, Any], sampled: Mapping[str, Any], grid: Mapping
     drawn = {str(bound_of(verdict)): verdict for verdict in sampled["sla"] if _is_shown(verdict)}
     return [
         _target(verdict, values[bound], sampled, _ratio(values[bound]["value"], on_grid.get(bound, {}).get("value")))
+        | {"p99": _p99(point, verdict["figure"])}
         for bound, verdict in drawn.items()
     ]
+
+
+def _p99(point: Mapping[str, Any], figure: str) -> float | None:
+    """The 99th percentile of what is bounded by a mean or a lower percentile, None without one."""
+    statistic, _, kind = latencies.recorded(figure).partition("_")
+    p99: float | None = point["figures"].get(f"p99_{kind}") if _BELOW_P99.fullmatch(statistic) else None
+    return p99
 
 
 def _ratio(value: float | None, grid: float | None) -> float:
@@ -416,7 +426,9 @@ def _next_best(question: Question, by_name: Mapping[str, Candidate], found: Foun
         if theirs == ours:
             speeds = f"and no difference: {ours} tokens/s for each user; of equals the first one is the answer"
         same = "as many GPUs" if second.gpus == by_name[ranked[0]].gpus else f"{second.gpus} GPUs"
-        lines.append(f"{second.name}: {same}, {speeds}; {_figures(found.whole[ranked[1]])}")
+        without = "" if _host_gb(second, question) else ", without host memory"
+        without = without if _host_gb(by_name[ranked[0]], question) else ""
+        lines.append(f"{second.name}: {same}{without}, {speeds}; {_figures(found.whole[ranked[1]])}")
     fewer = [
         name
         for name, point in found.whole.items()

@@ -93,7 +93,11 @@ def text(content: Content) -> str:
     for title, lines in sections(content):
         parts.append(f"{title}:")
         for line in lines:
-            parts += _command(line) if line in content["flags"] else _wrapped(line)
+            if line in content["flags"]:
+                about, command = commanded(line)
+                parts += [*_wrapped(about), *(f"    {part}" for part in command)]
+            else:
+                parts += _wrapped(line)
     return "\n".join(parts) + "\n"
 
 
@@ -119,16 +123,16 @@ def _wrapped(line: str) -> list[str]:
     )
 
 
-def _command(line: str) -> list[str]:
+def commanded(line: str) -> tuple[str, list[str]]:
     """What a command is for, and the command in lines that a shell takes as one."""
     about, _, command = line.partition(": ")
-    lines = ["   "]
+    lines = [""]
     for word in map(shlex.quote, shlex.split(command)):
-        if len(lines[-1]) + len(word) + 3 > _WIDTH and lines[-1].strip():
-            lines[-1] += " \\"
-            lines.append("   ")
-        lines[-1] += f" {word}"
-    return [*_wrapped(f"{about}:"), *lines]
+        if len(lines[-1]) + len(word) + 7 > _WIDTH and lines[-1]:
+            lines[-1] += "\\"
+            lines.append("")
+        lines[-1] += f"{word} "
+    return f"{about}:", [part.rstrip() for part in lines]
 
 
 def _asked(content: Content) -> list[str]:
@@ -295,6 +299,8 @@ def _cost(content: Content) -> str:
 
 def _target(target: Mapping[str, Any]) -> str:
     parts = [f"{target['bound']}: {target['value']:.4g}"]
+    if target["p99"] is not None:
+        parts.append(f"and p99 {target['p99']:.4g}")
     if target["low"] is not None:
         parts.append(f"with other draws of this traffic {between(target['low'], target['high'], 4)} (95 %)")
     if target["error"] is not None:
@@ -342,7 +348,10 @@ def _headroom(found: Mapping[str, Any]) -> str:
         return f"holds at this traffic, {nominal:.4g} requests/s, and hardly beyond; {_breaks_at(found)}"
     more = f"{factor:.2f} times this traffic, {rate:.4g} instead of {nominal:.4g} requests/s"
     if rate < 0.97 * factor * nominal:
-        more += f" (turns wait for answers, so they do not come {factor:.2f} times as fast)"
+        more = (
+            f"{factor:.2f} times this traffic, with timestamps {factor:.2f} times as close: requests then arrive at "
+            f"{rate:.4g} instead of {nominal:.4g} a second, as turns wait for answers"
+        )
     return f"holds up to {more}; {_breaks_at(found)}"
 
 

@@ -77,6 +77,14 @@ def _with_flags(line: str) -> str:
     return re.sub(r"--[\w-]+", r"<span class=flag>\g<0></span>", html.escape(line))
 
 
+def _line(line: str, is_command: bool) -> str:
+    """A line of the recommendation. A command, which follows what it is for, can be copied as it stands."""
+    if not is_command:
+        return f"<p>{_with_flags(line)}</p>"
+    about, command = advice.commanded(line)
+    return f"<p>{html.escape(about)}</p><pre>{html.escape(chr(10).join(command))}</pre>"
+
+
 def _advice(content: Mapping[str, Any]) -> str:
     """What ``recommend`` says, if the sweep is one of its."""
     found = content.get("recommendation")
@@ -85,7 +93,7 @@ def _advice(content: Mapping[str, Any]) -> str:
     rows = "".join(
         f"<dt>{html.escape(title)}</dt>"
         f"<dd{' class=short' if title == advice.SHORT else ''}>"
-        f"{''.join(f'<p>{_with_flags(line)}</p>' for line in lines)}</dd>"
+        f"{''.join(_line(line, line in found['flags']) for line in lines)}</dd>"
         for title, lines in advice.sections(found)
     )
     button = "" if found["point"] is None else _button(found["point"])
