@@ -68,7 +68,13 @@ def nearest(content: Mapping[str, Any]) -> str:
 
 def between(low: float, high: float, digits: int) -> str:
     """The ends of an interval of a figure. None is below 0, so that an end there says nothing."""
-    return f"{low:.{digits}g} to {high:.{digits}g}" if low > 0 else f"at most {high:.{digits}g}"
+    ends = (number(low, digits), number(high, digits))
+    return " to ".join(ends) if low > 0 else f"at most {ends[1]}"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A figure with so many digits; large ones are whole, and never powers of ten."""
+    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def within_error(verdict: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from dynamo.sweep.spec import trace_files
 from dynamo.sweep.store import OK
 from dynamo.sweep.sweep import Sweep
 from dynamo.sweep.team import OnProgress
+from dynamo.sweep.wording import number
 
 if TYPE_CHECKING:
     from dynamo.sweep.explorer import SweepExplorer
@@ -101,7 +102,8 @@ def recommend(
         seeds: How many traces are drawn from the recorded one, for intervals.
         host_gb_per_gpu: Host memory for KV blocks beside each GPU, in GB: deployments with it are tried as well.
         accept_rates: How often each draft token of speculative decoding is accepted if those before it were, such as
-            ``"0.85,0.6"``: deployments that draft as many tokens are tried as well.
+            ``"0.85,0.6"``: deployments that draft as many tokens are tried as well, and all are simulated by the
+            rules of Dynamo's mocker, the only ones that know drafts.
         kv_cache_dtype: The data type of the KV cache that the AIC SDK is asked for: ``"auto"``, the default with
             ``model``, is what engines take without a flag, BF16 unless the checkpoint asks for FP8; ``"fp8"`` is FP8,
             with the flag; ``"both"`` tries deployments with each.
@@ -341,7 +343,9 @@ def _size(winner: Candidate) -> str:
     """How many workers of which shape: ``2 x SGLang TP 2``."""
     engine, _, shape = winner.worker.partition(",")[0].partition(" ")
     counts = f"{winner.pools[0]}" if len(winner.pools) == 1 else "{} prefill + {} decode".format(*winner.pools)
-    return f"{counts} x {durations.ENGINES[engine]} {shape}"
+    drafts = winner.engine.get("engine.aic_nextn", 0)
+    more = f" with {drafts} draft token{'s' if drafts > 1 else ''}" if drafts else ""
+    return f"{counts} x {durations.ENGINES[engine]} {shape}{more}"
 
 
 def _host_gb(winner: Candidate, question: Question) -> dict[str, float] | None:
@@ -443,7 +447,7 @@ def _next_best(question: Question, by_name: Mapping[str, Candidate], found: Foun
 def _figures(point: Mapping[str, Any]) -> str:
     """The figures of a point that are bounded, with their bounds."""
     return ", ".join(
-        f"{latencies.shown(verdict['figure'])} {verdict['value']:.4g} ({str(bound_of(verdict)).partition(' ')[2]})"
+        f"{latencies.shown(verdict['figure'])} {number(verdict['value'])} ({str(bound_of(verdict)).partition(' ')[2]})"
         for verdict in point["sla"]
         if _is_shown(verdict) and verdict["value"] is not None
     )

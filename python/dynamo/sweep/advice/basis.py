@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.replay import durations
+from dynamo.sweep.advice.candidates import MOCKER
 
 POOL_ERRORS = {"sdk": ("the AIC SDK", 7.9, 20.4, 32), "engine": ("the engine's own division", 0.9, 4.1, 42)}
 """Who estimates a KV pool: how far off in percent, in the median and at the 90th percentile, of how many published
@@ -52,6 +53,10 @@ def _rules(found: Mapping[str, Any]) -> str:
     engine, _, release = found["scheduler"].partition("-")
     whose = f"{durations.ENGINES.get(engine, engine)} {release}".rstrip()
     text = f"Rules: batches, preemption and prefix caching of {whose}, as in all recorded runs of its scheduler"
+    if engine == MOCKER:
+        text = (
+            "Rules: those of the mocker of Dynamo 1.3.1, as in all recorded runs of it; engines' own schedulers differ"
+        )
     if found["router"] == "kv_router":
         text += ". Routing is that of Dynamo 1.3.1, as in all recorded runs of its replay"
     return text

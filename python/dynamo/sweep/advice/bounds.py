@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from dynamo.replay import latencies
 from dynamo.sweep.sla import Bound
+from dynamo.sweep.wording import number
 
 Figures = Mapping[str, float]
 
@@ -40,7 +41,7 @@ def alone(bounds: Sequence[Bound], figures: Figures) -> str:
         fastest = figures.get("min_ttft_ms" if kind in ("ttft_ms", "e2e_latency_ms") else "min_itl_ms")
         if fastest is not None and fastest * (1 - SLACK) > bound.limit:
             what = "the first token of a request alone" if kind in ("ttft_ms", "e2e_latency_ms") else "a pass alone"
-            return f"{bound}: {what} takes {fastest:.4g} ms"
+            return f"{bound}: {what} takes {number(fastest)} ms"
     return ""
 
 
@@ -83,7 +84,7 @@ def of_beginning(
                 continue
             least = figures.get(name, 0.0) * figures.get(f"count_{kind}", 0.0) / total
             if least > limit:
-                return f"{bound}: at least {least:.4g} by what has happened already"
+                return f"{bound}: at least {number(least)} by what has happened already"
             continue
         late = _late(kind, limit, figures)
         if kind in ("ttft_ms", "e2e_latency_ms"):

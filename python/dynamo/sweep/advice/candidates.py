@@ -18,6 +18,8 @@ _MIGRATIONS = 3
 _BF16 = "bfloat16"
 _DENSE_WORD = "moe_tp_size or moe_ep_size"
 SHAPES = "engine.aic_shapes"
+MOCKER = "dynamo"
+"""The scheduler with the rules of Dynamo's mocker, of which reports do not speak."""
 
 
 class Candidate(NamedTuple):
@@ -118,7 +120,9 @@ def _variants(question: Question, shape: Shape, kv_types: Sequence[tuple[str, Ma
 def _of_worker(question: Question, engine: str, shape: Shape, sequences: int, tokens: int) -> Iterator[Candidate]:
     """All numbers of such workers, in one pool and in two, behind each router."""
     words = f"{engine} {shape.words}, {sequences} sequences, {tokens} tokens"
-    keys: dict[str, Any] = {"engine.engine_type": engine, "engine.scheduler": engine, **shape.keys}
+    # Draft tokens are a part of the rules of Dynamo's mocker only, and what is compared has the same rules.
+    scheduler = engine if question.accept_rates is None else MOCKER
+    keys: dict[str, Any] = {"engine.engine_type": engine, "engine.scheduler": scheduler, **shape.keys}
     keys["engine.max_num_seqs"] = sequences
     keys["engine.sglang.chunked_prefill_size" if engine == "sglang" else "engine.max_num_batched_tokens"] = tokens
     if question.has_aic:

@@ -104,6 +104,10 @@ def ask(
     shared = _engine_args(engine_args)
     if calibration is not None:
         shared["calibration"] = profile(calibration)
+    if accept_rates is not None and host_gb_per_gpu is not None:
+        raise ValueError(
+            "accept_rates: want it left out, or host_gb_per_gpu: the rules that know draft tokens have no host memory"
+        )
     base = {**(run or {}), "trace": trace, "extra_engine_args": shared}
     if system is not None:
         shared |= {"aic_system": _text("system", system), "aic_model_path": _text("model", model)}

@@ -17,7 +17,7 @@ from dynamo._core import values
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.sweep import sweep
 from dynamo.sweep.advice import bounds, longrun
-from dynamo.sweep.advice.candidates import Candidate
+from dynamo.sweep.advice.candidates import MOCKER, Candidate
 from dynamo.sweep.advice.question import COST, FEWEST_GPUS, Question
 from dynamo.sweep.sla import bound_of
 from dynamo.sweep.store import INFEASIBLE, OK
@@ -537,7 +537,7 @@ def _worker(point: Point) -> Worker:
     blocks, size = engine.get("num_gpu_blocks") or estimate, engine.get("block_size")
     tokens = float(blocks * size * engine.get("dp_size", 1)) if blocks and size else None  # of each rank
     who = engine.get("kv_pool_estimate", "sdk") if estimate else None
-    return Worker(report["scheduler"], who, tokens, engine.get("aic_kv_cache_dtype"), engine)
+    return Worker(report.get("scheduler", MOCKER), who, tokens, engine.get("aic_kv_cache_dtype"), engine)
 
 
 def _reference(runner: Runner, candidates: Sequence[Candidate], found: Found) -> Point | None:

@@ -11,7 +11,7 @@ from typing import Any
 from dynamo.replay import durations
 from dynamo.sweep.advice import basis
 from dynamo.sweep.advice.question import FEWEST_GPUS
-from dynamo.sweep.wording import between
+from dynamo.sweep.wording import between, number
 
 Content = Mapping[str, Any]
 Sections = list[tuple[str, list[str]]]
@@ -106,10 +106,10 @@ def rounded(line: str) -> str:
     return _GOT.sub(lambda found: f"{found[1] or ''}got {_digits(found[3], found[2])}", line)
 
 
-def _digits(number: str, limit: str | None) -> str:
-    value = float(number)
-    texts = (f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}" for digits in (4, 5, 6))
-    return next((text for text in texts if limit is None or float(text) != float(limit)), number)
+def _digits(written: str, limit: str | None) -> str:
+    value = float(written)
+    texts = (number(value, digits) for digits in (4, 5, 6))
+    return next((text for text in texts if limit is None or float(text) != float(limit)), written)
 
 
 def _wrapped(line: str) -> list[str]:
@@ -138,6 +138,9 @@ def commanded(line: str) -> tuple[str, list[str]]:
 def _asked(content: Content) -> list[str]:
     asked = content["question"]
     where = f"{asked['model']} on {asked['system']}" if asked["model"] else "an engine on GPUs of no particular kind"
+    rules = (
+        "the engine's own scheduler" if asked["accept_rates"] is None else "Dynamo's mocker, which know draft tokens"
+    )
     goals = {
         "fewest_gpus": "the fewest GPUs that keep the service level",
         "cost": "the least GPU hours that keep the service level",
@@ -145,7 +148,7 @@ def _asked(content: Content) -> list[str]:
     }
     return [
         f"{where}, at most {asked['gpus']} GPUs, {' or '.join(durations.ENGINES[name] for name in asked['engines'])}, "
-        "simulated by the rules of the engine's own scheduler",
+        f"simulated by the rules of {rules}",
         f"{goals[asked['objective']]}: {', '.join(asked['sla'])}; trace {asked['trace']}",
     ]
 
@@ -184,7 +187,7 @@ def _kept(targets: Sequence[Mapping[str, Any]]) -> str:
     values = []
     for target in targets:
         name, _, limit = target["bound"].partition(" ")
-        values.append(f"{name} {'none' if target['value'] is None else format(target['value'], '.4g')} ({limit})")
+        values.append(f"{name} {'none' if target['value'] is None else number(target['value'])} ({limit})")
     holds = "holds" if all(target["met"] for target in targets) else "is missed"
     return f"the service level {holds} on this trace: {', '.join(values)}"
 
@@ -298,9 +301,9 @@ def _cost(content: Content) -> str:
 
 
 def _target(target: Mapping[str, Any]) -> str:
-    parts = [f"{target['bound']}: {target['value']:.4g}"]
+    parts = [f"{target['bound']}: {number(target['value'])}"]
     if target["p99"] is not None:
-        parts.append(f"and p99 {target['p99']:.4g}")
+        parts.append(f"and p99 {number(target['p99'])}")
     if target["low"] is not None:
         parts.append(f"with other draws of this traffic {between(target['low'], target['high'], 4)} (95 %)")
     if target["error"] is not None:
