@@ -22,7 +22,7 @@ func TestBlocks(t *testing.T) {
 	if got := slices.Collect(want.All()); !slices.Equal(got, ids) || want.Len() != len(ids) || want.Last() != 3 {
 		t.Errorf("got %v, %d blocks, the last one is %d", got, want.Len(), want.Last())
 	}
-	for id := range want.All() { // stops when it is told to
+	for id := range want.All() { // the loop ends at its break
 		if id != 7 {
 			t.Fatalf("block %d after the first one", id)
 		}

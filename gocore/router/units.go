@@ -33,7 +33,8 @@ func appendStretches(dst []stretch, p kvcache.Prompt, blocks int) []stretch {
 	return dst
 }
 
-// inUnit returns the unit of a block, its number there, and how many of number blocks from it on lie there.
+// inUnit returns the unit of a block, the place of the block in that unit, and how many of the blocks from id to
+// id+number-1 the unit has.
 func inUnit(id uint64, number int) (unit uint64, first, n int) {
 	first = int(id % unitBlocks)
 	return id / unitBlocks, first, min(number, unitBlocks-first)

@@ -238,7 +238,7 @@ _remembered: dict[str, str] = {}
 
 @contextlib.contextmanager
 def _without_lock() -> Iterator[None]:
-    """Lets other threads ask the SDK meanwhile. Has the lock again at the end, also of an interrupted run."""
+    """Releases the lock of the SDK meanwhile, and acquires it again at the end, also if the run is interrupted."""
     _sdk_lock.release()
     try:
         yield
@@ -256,7 +256,7 @@ def _without_lock() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _reading_once(asked: Mapping[str, Any]) -> Iterator[None]:
-    """Has a thread wait while another one reads the tables of a session with the same values."""
+    """Waits while another thread reads the tables of a session with the same values, so that they are read once."""
     while other := next((ended for values, ended in _reading if values == asked), None):
         with _without_lock():
             other.wait()

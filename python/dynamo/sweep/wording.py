@@ -73,7 +73,7 @@ def between(low: float, high: float, digits: int) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A figure with so many digits; large ones are whole, and never powers of ten."""
+    """Writes a figure with a number of significant digits; a larger one as a whole number, never with an exponent."""
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 

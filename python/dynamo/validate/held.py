@@ -124,7 +124,7 @@ def _compared(
 
 
 def _allowed(run: Mapping[str, Any], metric: str, rank: str, tolerance: Mapping[str, float]) -> float:
-    """By how many milliseconds a figure may be off; a gap between tokens as much as their mean."""
+    """Returns the error in milliseconds that a figure is allowed, of gaps between tokens that of their mean."""
     part = tolerance["tpot" if metric == "itl" else metric]
     client = tolerance["ttft_ms"] if metric == "ttft" else 0
     draws = _DEVIATIONS * float(run.get("spread", {}).get(metric, {}).get(rank, 0))

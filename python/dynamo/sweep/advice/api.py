@@ -430,8 +430,8 @@ def _next_best(question: Question, by_name: Mapping[str, Candidate], found: Foun
         if theirs == ours:
             speeds = f"and no difference: {ours} tokens/s for each user; of equals the first one is the answer"
         same = "as many GPUs" if second.gpus == by_name[ranked[0]].gpus else f"{second.gpus} GPUs"
-        without = "" if _host_gb(second, question) else ", without host memory"
-        without = without if _host_gb(by_name[ranked[0]], question) else ""
+        loses_host = _host_gb(by_name[ranked[0]], question) is not None and _host_gb(second, question) is None
+        without = ", without host memory" if loses_host else ""
         lines.append(f"{second.name}: {same}{without}, {speeds}; {_figures(found.whole[ranked[1]])}")
     fewer = [
         name

@@ -19,7 +19,7 @@ _BF16 = "bfloat16"
 _DENSE_WORD = "moe_tp_size or moe_ep_size"
 SHAPES = "engine.aic_shapes"
 MOCKER = "dynamo"
-"""The scheduler with the rules of Dynamo's mocker, of which reports do not speak."""
+"""The scheduler with the rules of Dynamo's mocker. Reports of its runs name no scheduler."""
 
 
 class Candidate(NamedTuple):

@@ -28,7 +28,6 @@ STARTUP_S = 120
 """How long a worker takes to come back, and one that is added to start, unless engine_args says it."""
 DETECTION_MS = 10_000
 _TRAFFIC = "traffic.jsonl"
-SPEED = "engine.speedup_ratio"
 Rows = Sequence[Mapping[str, Any]]
 MOST_LOST = 4
 """How many workers of a pool are lost, each in a run of its own, of which the worst is shown."""
@@ -171,7 +170,7 @@ def _losses(peak: float, target: str, count: int, lost: Mapping[str, Any]) -> li
 def _worst(
     runner: Runner, deployment: Candidate, cases: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """What becomes of a deployment in each case, of which the worst of several runs counts.
+    """Returns the outcome of each case for a deployment: that of the worst of its runs.
 
     Args:
         cases: By their names, the keys that each of their runs adds.
@@ -233,7 +232,7 @@ def node_of(question: Question, winner: Candidate) -> list[str]:
 
 
 def _outcome(point: Point | None, refused: str) -> dict[str, Any]:
-    """What became of one disturbed run: whether the SLA holds, and some figures; or why that is not known."""
+    """Returns whether the SLA holds in a disturbed run, and some figures; or why that is not known."""
     if point is None or point["status"] not in (OK, INFEASIBLE) or not point["figures"]:
         return {"unknown": refused if point is None else point["reason"]}
     names = ("failed_requests", "migrated_requests", "gpu_hours", "num_requests", "completed_requests", "p90_ttft_ms")
@@ -242,28 +241,31 @@ def _outcome(point: Point | None, refused: str) -> dict[str, Any]:
 
 
 def sensitivity(runner: Runner, candidates: Sequence[Candidate], first: Found) -> list[dict[str, Any]]:
-    """What keeps the SLA if passes take longer, or less long.
+    """Returns which deployment keeps the SLA with shorter and with longer passes.
 
     Args:
         first: What was found with the durations of the question.
     """
     question = runner.question
     shared = question.run["extra_engine_args"]
-    [winner] = (candidate for candidate in candidates if candidate.name == first.best)
-    speeds = [shared.get("speedup_ratio", 1.0) / times for times in DURATIONS]
-    alone = runner.run([winner._replace(name=f"{speed}", engine={**winner.engine, SPEED: speed}) for speed in speeds])
+    by_name = {candidate.name: candidate for candidate in candidates}
+    assert first.best is not None
+    winner = by_name[first.best]
+    alone = runner.run([search.with_passes(question, winner, times)._replace(name=f"{times}") for times in DURATIONS])
     found = []
-    for times, speed in zip(DURATIONS, speeds, strict=True):
-        run = {**question.run, "extra_engine_args": {**shared, "speedup_ratio": speed}}
+    for times in DURATIONS:
+        run = {
+            **question.run,
+            "extra_engine_args": {**shared, "speedup_ratio": search.speedup(question, times)},
+        }
         other = Runner(replace(question, run=run), runner.store, runner.execution, runner.on_progress)
-        held = alone[f"{speed}"]["status"] == OK
+        held = alone[f"{times}"]["status"] == OK
         others = _in_question(question, candidates, winner, first, times, held)
         again = search.find(other, others, first=first) if others else Found()
         runner.simulated += other.simulated
         now, holds = again.best, again.best is not None and again.whole[again.best]["status"] == OK
         if held and now is None:
             now, holds = winner.name, True
-        by_name = {candidate.name: candidate for candidate in candidates}
         gpus = None if now is None else by_name[now].gpus
         found.append({"durations": times, "best": now, "same": now == winner.name, "holds": held, "gpus": gpus,
                       "best_holds": holds, "point": None})  # fmt: skip
@@ -275,7 +277,7 @@ def _in_question(
 ) -> list[Candidate]:
     """The candidates that may be the answer with other durations, where as many GPUs as before are the same answer.
 
-    Longer passes do not mend what misses the SLA without them.
+    A deployment that misses the SLA is not tried with longer passes.
     """
     if question.objective != FEWEST_GPUS:
         return list(candidates)

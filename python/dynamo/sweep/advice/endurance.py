@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dynamo.sweep.advice.candidates import Candidate
-from dynamo.sweep.advice.search import Runner
+from dynamo.sweep.advice.search import Runner, with_passes
 from dynamo.sweep.store import OK
 
 MOST = 100
-"""By how many percent passes are made longer, at the most."""
+"""The largest increase of the duration of passes that is tried, in percent."""
 _FIRST = 15
 """Below it the answer is to the percent, above it to five."""
 _COARSE = 5
@@ -43,9 +43,6 @@ def longest(runner: Runner, winner: Candidate) -> dict[str, Any]:
 
 
 def _status(runner: Runner, winner: Candidate, percent: int) -> str:
-    """What becomes of the winner if passes are longer by so many percent."""
-    if not percent:
-        return str(runner.run([winner])[winner.name]["status"])
-    speedup = runner.question.run["extra_engine_args"].get("speedup_ratio", 1.0) / (1 + percent / 100)
-    slower = winner._replace(engine={**winner.engine, "engine.speedup_ratio": speedup})
-    return str(runner.run([slower])[winner.name]["status"])
+    """Returns the status of the winner's run with passes that take a number of percent longer."""
+    changed = with_passes(runner.question, winner, 1 + percent / 100) if percent else winner
+    return str(runner.run([changed])[winner.name]["status"])

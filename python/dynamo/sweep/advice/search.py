@@ -35,6 +35,7 @@ bounds may be off as much as the latencies are."""
 # Fewer candidates are run whole at once: the beginnings would cost more than they save.
 _WORTH_BEGINNING = 3
 _KNOB = "deployment"
+_SPEED = "speedup_ratio"
 # Keys of an engine with which the SDK has another session.
 _OF_SESSION = ("engine.aic_", "engine.dp_size", "engine.engine_type")
 _ALONE = {"input_tokens": 1, "output_tokens": 9, "request_count": 1}
@@ -389,6 +390,16 @@ def _workers(candidates: Sequence[Candidate]) -> list[Candidate]:
     one = {candidate.worker: candidate for candidate in candidates}
     alone = {"num_workers": 1, "router_mode": "round_robin"}
     return [candidate._replace(name=worker, gpus=0, rest=alone) for worker, candidate in one.items()]
+
+
+def speedup(question: Question, times: float) -> float:
+    """Returns the ``speedup_ratio`` with which passes take a multiple of their time."""
+    return float(question.run["extra_engine_args"].get(_SPEED, 1.0)) / times
+
+
+def with_passes(question: Question, candidate: Candidate, times: float) -> Candidate:
+    """Returns a candidate whose passes take a multiple of their time."""
+    return candidate._replace(engine={**candidate.engine, f"engine.{_SPEED}": speedup(question, times)})
 
 
 def _in_turn(engines: Sequence[Candidate]) -> list[Candidate]:

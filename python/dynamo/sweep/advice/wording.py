@@ -22,7 +22,7 @@ _MOST_REASONS, _LONGEST = 5, 200
 _BEYOND = "is not sure: other draws of this traffic go beyond it"
 _LONGER = "passes that take 15 % longer"
 _ENOUGH = 15
-"""By how many percent passes have to be longer without harm for the answer to be said to hold with longer ones."""
+"""The increase in percent with which an answer has to hold for the first lines to list it under what holds."""
 _MANY = 0.9
 """The part of requests within all limits below which the answer begins with it."""
 _GOT = re.compile(r"([<>]= ([\d.e+-]+): )?got (\d[\d.e+-]*\d|\d)")
@@ -349,13 +349,12 @@ def _headroom(found: Mapping[str, Any]) -> str:
     factor, rate, nominal = found["factor"], found["rps"], found["nominal_rps"]
     if factor < 1.005:
         return f"holds at this traffic, {nominal:.4g} requests/s, and hardly beyond; {_breaks_at(found)}"
-    more = f"{factor:.2f} times this traffic, {rate:.4g} instead of {nominal:.4g} requests/s"
+    rates = f"{rate:.4g} instead of {nominal:.4g}"
+    more = f"{rates} requests/s"
     if rate < 0.97 * factor * nominal:
-        more = (
-            f"{factor:.2f} times this traffic, with timestamps {factor:.2f} times as close: requests then arrive at "
-            f"{rate:.4g} instead of {nominal:.4g} a second, as turns wait for answers"
-        )
-    return f"holds up to {more}; {_breaks_at(found)}"
+        closer = f"with timestamps {factor:.2f} times as close"
+        more = f"{closer}: requests then arrive at {rates} a second, as turns wait for answers"
+    return f"holds up to {factor:.2f} times this traffic, {more}; {_breaks_at(found)}"
 
 
 def _breaks_at(found: Mapping[str, Any]) -> str:
