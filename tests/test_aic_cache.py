@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import Cli, refused
 from test_aic import engine, fake, report_of  # noqa: F401  # a fixture
+from test_validate import clients, silicon
 
 from dynamo._core import aic_cache
 
@@ -65,6 +66,15 @@ def test_what_is_new_is_added(kept: Path, cli: Cli, folder: Path, monkeypatch: p
     monkeypatch.setenv("FAKE_IS_BROKEN", "1")
     assert numbers(report_of(cli, folder, *more)[0]) == numbers(longer)
     report_of(cli, folder, *RUN, *engine())
+
+
+def test_validation_with_what_is_kept(kept: Path, cli: Cli, folder: Path) -> None:
+    """The control, the SDK's prediction without a simulation, needs the SDK although no replay does any more."""
+    table = silicon(folder, clients(1), clients(2))
+    for part in ("first", "again"):
+        done = cli(table, "-o", part, "-j", "1", module="dynamo.validate")
+        assert (done.returncode, done.stderr) == (0, "")
+    assert (folder / "again" / "accuracy.json").read_text() == (folder / "first" / "accuracy.json").read_text()
 
 
 @pytest.mark.parametrize("broken", [b"", b"nonsense", None])

@@ -102,7 +102,11 @@ class Servers:
         self.arguments = ["--discovery-backend", "etcd"]
         self.environment = {"ETCD_ENDPOINTS": self.etcd.url}
         self.records = self.etcd.records
-        self.nats = Nats(folder) if nats else None
+        try:
+            self.nats = Nats(folder) if nats else None
+        except BaseException:  # pytest's skip, if there is no such program
+            self.etcd.kill()
+            raise
         if self.nats is not None:
             self.arguments += ["--request-plane", "nats", "--event-plane", "nats"]
             self.environment["NATS_SERVER"] = self.nats.url

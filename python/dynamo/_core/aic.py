@@ -207,7 +207,9 @@ class Session:
 
     @property
     def predictor(self) -> Predictor:
-        """Its predictions. Loads the SDK at first use, and raises Refusal if that fails."""
+        """Its predictions, for whom holds the lock (``asking``). Loads the SDK at first use, and raises Refusal if that
+        fails.
+        """
         with _reading_once(self.asked):
             if self._predictor is None:
                 _sdk()
@@ -234,6 +236,13 @@ _reading: list[tuple[Mapping[str, Any], threading.Event]] = []
 _sessions: list[Session] = []
 # Answers about whole sessions, by question: the next run asks the same. Go remembers predictions.
 _remembered: dict[str, str] = {}
+
+
+@contextlib.contextmanager
+def asking() -> Iterator[None]:
+    """Holds the lock of the SDK, without which the predictor of a session must not be asked."""
+    with _sdk_lock:
+        yield
 
 
 @contextlib.contextmanager

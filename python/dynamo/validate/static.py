@@ -27,17 +27,18 @@ def static_prediction(replay: Replay) -> Static | None:
     session = session_of(replay.engine)
     if session is None:
         return None
-    predictor = session.predictor
     ranks = int(replay.engine.get("aic_attention_dp_size", 1))
     running = min(load.clients, int(replay.engine.get("max_num_seqs", load.clients)))
     isl, osl = longest(load.isl), longest(load.osl)
-    try:
-        return Static(
-            predictor.prefill(1, isl, 0),
-            predictor.decode(math.ceil(running / ranks), isl + osl // 2),
-        )
-    except Exception:  # the SDK's errors have no common base
-        return None
+    with aic.asking():
+        predictor = session.predictor
+        try:
+            return Static(
+                predictor.prefill(1, isl, 0),
+                predictor.decode(math.ceil(running / ranks), isl + osl // 2),
+            )
+        except Exception:  # the SDK's errors have no common base
+            return None
 
 
 def session_of(engine: Mapping[str, Any]) -> aic.Session | None:
