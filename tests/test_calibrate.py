@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from conftest import Cli, refused
 
 from dynamo import sweep
-from dynamo.calibrate import folds, kvpool, main
+from dynamo.calibrate import folds, kvpool, main, profile
 from dynamo.calibrate.calibration import Calibration, Options, calibrate
 from dynamo.calibrate.knobs import NAMES
 from dynamo.calibrate.subject import subjects
@@ -277,6 +278,21 @@ def test_subjects_are_what_arguments_say() -> None:
         ("vllm", "b200_sxm", "Kimi-K2.5", "fp4"),
         ("vllm", "b300_sxm", "Kimi-K2.5", "fp4"),
     ]
+
+
+def test_a_profile_has_the_kernels_that_it_was_fitted_with(found: Calibration) -> None:
+    """Where all measurements of an entry had the same ones."""
+
+    def kernels(*of: dict[str, str]) -> list[object]:
+        named = zip(found.responses, itertools.cycle(of), strict=False)
+        responses = [dataclasses.replace(r, replay=dataclasses.replace(r.replay, kernels=k)) for r, k in named]
+        entries = profile.build(found.fit, responses, {})["entries"]
+        return [entry.get("kernels") for entry in entries if entry["level"] == "model"]
+
+    plain, other = {"aic_gemm_dtype": "fp8"}, {"aic_backend": "sglang"}
+    assert kernels(plain) == [plain]
+    assert kernels({}) == [None]
+    assert kernels(plain, other) == [None]
 
 
 def test_folds_keep_configurations_together() -> None:

@@ -319,7 +319,39 @@ def test_stand_ins_are_listed_and_keep_the_memory_of_the_gpu() -> None:
     assert replay.pool is not None
     assert replay.pool["aic_system"] == "b300_sxm"
     assert "kv_pool_estimate" not in replay.engine
-    assert replay_of(row()).stand_ins == ()
+    assert replay_of(row(precision="fp4")).stand_ins == ()
+
+
+GPT_OSS: dict[str, Any] = {"model": "openai/gpt-oss-120b", "precision": "fp4", "system": "b200_sxm"}
+LLAMA: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "b200_sxm"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kernels"),
+    [
+        ({}, {"aic_gemm_dtype": "fp8"}),
+        ({"system": "h100_sxm"}, {"aic_gemm_dtype": "fp8"}),
+        ({"system": "b200_sxm"}, {"aic_gemm_dtype": "fp8", "aic_moe_dtype": "fp8"}),
+        ({"precision": "fp4"}, {}),
+        (
+            {**GPT_OSS, "parallelism": Parallelism(1, 1, 1, 1)},
+            {"aic_backend": "trtllm", "aic_moe_dtype": "w4a8_mxfp4_mxfp8"},
+        ),
+        ({**GPT_OSS, "parallelism": Parallelism(8, 1, 8, 1)}, {}),
+        (LLAMA, {"aic_backend": "sglang"}),
+        ({**LLAMA, "precision": "fp4"}, {}),
+        ({**LLAMA, "system": "h200_sxm"}, {}),
+        ({"engine": "sglang", "model": "deepseek-ai/DeepSeek-V3"}, {}),
+    ],
+)
+def test_kernels_that_stand_in(changes: dict[str, Any], kernels: dict[str, str]) -> None:
+    """They are part of the engine, and the KV pool stays that of the engine that was measured."""
+    replay = replay_of(row(**changes))
+    assert replay.kernels == kernels
+    assert replay.engine | kernels == replay.engine
+    own = replay.pool or replay.engine
+    assert own["aic_backend"] == replay.measurement.engine
+    assert replay_of(row(**changes), Rules(engine={"planner_profile_data": "durations.npz"})).kernels == {}
 
 
 def test_checkpoints_decide_the_data_types() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dynamo.validate import sources
+from dynamo.validate import campaigns, sources
 from dynamo.validate.measurement import Figures, Measurement, Parallelism
 from dynamo.validate.sources import BadSource, silicon
 
@@ -210,6 +210,17 @@ def test_the_public_table() -> None:
     assert len(found) == 1412
     assert sum(m.mode == "agg" for m in found) == 1227
     assert not any("DeepSeek-R1" in m.configuration for m in found)
+
+
+def test_an_engine_has_one_configuration() -> None:
+    """Whatever columns a row of the table multiplies: a fit that is scored on an engine has not seen it elsewhere."""
+    names: dict[object, set[str]] = {}
+    for m in sources.read([str(MEASURED / "silicon_sample.csv")]):
+        if m.mode == "agg":
+            model = m.configuration.split("|")[0]
+            names.setdefault((model, m.system, m.precision, campaigns.parallelism(m)), set()).add(m.configuration)
+    assert len(names) > 60
+    assert [found for found in names.values() if len(found) > 1] == []
 
 
 def test_repeated_measurements_count_once(folder: Path) -> None:

@@ -75,15 +75,15 @@ def test_the_promise_holds_of_a_load_between_those_measured(found: Calibration, 
 def test_every_result_says_the_promise(cli: Cli, folder: Path) -> None:
     done = cli(str(EXAMPLE / "runs"), *POLYNOMIAL, "-o", "my_gpu.json", module="dynamo.calibrate")
     assert done.returncode == 0, done.stderr
-    promise = "TTFT 3 %, TPOT 1 %"
+    promise = "TTFT 3 %, TPOT 2 %"
     assert f"\nExpected error of loads like these: {promise} (6 runs, each predicted by a fit" in done.stdout
     run = ["--input-tokens", "64", "--output-tokens", "2", "--request-count", "1"]
     engine = ["--extra-engine-args", '{"scheduler": "vllm"}']
     done = cli(*run, *engine, "--calibration", "my_gpu.json", "--report-json", "a.json")
     assert "warning: calibration my_gpu.json: level model (vllm, my-model, bf16; 5 measurements)" in done.stderr
-    assert "\nMeasured error of TTFT here 3 %, TPOT 1 % (6 rows, median)\n" in done.stdout
+    assert "\nMeasured error of TTFT here 3 %, TPOT 2 % (6 rows, median)\n" in done.stdout
     done = cli(*run, "--extra-engine-args", '{"scheduler": "vllm", "calibration": "my_gpu.json"}')
-    assert "TTFT here 3 %, TPOT 1 %" in done.stdout
+    assert "TTFT here 3 %, TPOT 2 %" in done.stdout
     done = cli(*run, "--extra-engine-args", '{"scheduler": "vllm", "decode_scale": 2}', "--calibration", "my_gpu.json")
     assert "Measured error" not in done.stdout
     words = refused(cli("--from-report", "a.json", "--calibration", "my_gpu.json"))

@@ -43,6 +43,9 @@ func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words 
 		*knob.arg(&args.Knobs) = value
 		set = append(set, fmt.Sprintf("%s %v", knob.name, value))
 	}
+	if words := e.Kernels.instead(&args); words != "" {
+		set = append(set, words)
+	}
 	if e.Fused && args.Scheduler == engineargs.VLLMOwn && args.Ranks <= 1 && !args.Given.Has("pass_time") {
 		args.VLLM.Fused = true
 		set = append(set, "pass_time fused")

@@ -71,6 +71,35 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestKernels: an engine asks for durations of the kernels that its entry was fitted with, unless its arguments say
+// which; all else follows from its own.
+func TestKernels(t *testing.T) {
+	profile, err := Parse([]byte(`{"format": "dynosim-calibration/1", "entries": [
+		{"level": "model", "engine": "vllm", "timing": "aic", "system": "h200_sxm", "model": "M", "precision": "fp8",
+		"measurements": 12, "kernels": {"aic_backend": "sglang", "aic_gemm_dtype": "fp8"}, "knobs": {}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ given, backend, gemm, words string }{
+		{``, "sglang", "fp8", "durations of other kernels (aic_backend sglang, aic_gemm_dtype fp8)"},
+		{`, "aic_gemm_dtype": "fp8_block"`, "sglang", "fp8_block", "durations of other kernels (aic_backend sglang)"},
+		{`, "aic_backend_version": "0.24.0"`, "vllm", "fp8", "durations of other kernels (aic_gemm_dtype fp8)"},
+		{`, "aic_backend_version": "0.24.0", "aic_gemm_dtype": "fp8_block"`, "vllm", "fp8_block", ""},
+	} {
+		args := parse(t, `{"calibration": "p.json", "aic_backend": "vllm", "num_gpu_blocks": 500,
+			"aic_system": "h200_sxm", "aic_model_path": "M-FP8"`+test.given+`}`)
+		calibrated, words, err := profile.Apply(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := calibrated.Predictor()
+		if asked.Backend != test.backend || asked.Types.GEMM != test.gemm || asked.TP != args.AIC.TP ||
+			calibrated.AIC != args.AIC || !strings.HasSuffix(words, ": "+test.words) {
+			t.Errorf("%s: %+v, %q", test.given, asked, words)
+		}
+	}
+}
+
 // TestFamily: an entry fits all checkpoints of its model, in the precision in which they were measured on whatever GPU.
 func TestFamily(t *testing.T) {
 	const common = `"engine": "vllm", "timing": "aic", "system": `
@@ -195,7 +224,7 @@ func TestRefused(t *testing.T) {
 		`[]`:                                     "got [], want a JSON object",
 		`{"format": "x"}`:                        `format: got "x", want one of dynosim-calibration/1`,
 		entry(`"level": "rack"`):                 `entries[0].level: got "rack", want one of model, kin, gpu, engine`,
-		entry(`"level": "gpu", "size": 1`):       `unknown field "entries[0].size", want one of 13`,
+		entry(`"level": "gpu", "size": 1`):       `unknown field "entries[0].size", want one of 14`,
 		entry(`"level": "gpu"`) + `{}`:           "line 1 column 102: unexpected text after the object",
 		entry(`"level": "gpu", "kv_tokens": -1`): "entries[0].kv_tokens: got -1, want an integer >= 0",
 		entry(`"level": "gpu", "knobs": {"decode_scale": 0}`): "entries[0].knobs.decode_scale: got 0, " +
@@ -236,5 +265,25 @@ func TestHeldOutError(t *testing.T) {
 func TestShipped(t *testing.T) {
 	if len(Shipped().Entries) == 0 {
 		t.Error("the shipped profile is empty: make profiles")
+	}
+}
+
+// TestOtherKernels: an engine whose own kernels were not compared with measurements is told apart.
+func TestOtherKernels(t *testing.T) {
+	for _, test := range []struct {
+		system, model, types string
+		want                 bool
+	}{
+		{"h200_sxm", "MiniMaxAI/MiniMax-M2.5", "", true},
+		{"h200_sxm", "MiniMaxAI/MiniMax-M2.5", `, "aic_gemm_dtype": "fp8"`, false},
+		{"h200_sxm", "nvidia/MiniMax-M2.5-NVFP4", "", false},
+		{"b200_sxm", "nvidia/Llama-3.1-70B-Instruct-FP8", "", true},
+		{"h200_sxm", "nvidia/Llama-3.1-70B-Instruct-FP8", "", false},
+	} {
+		args := parse(t, `{"scheduler": "vllm", "aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "`+test.system+
+			`", "aic_model_path": "`+test.model+`"`+test.types+`}`)
+		if got := OtherKernels(args); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
 	}
 }

@@ -36,6 +36,8 @@ type Entry struct {
 
 	Measurements int
 	Note         string // what a user has to know, "" for nothing
+	// Kernels are those of the durations that the fit looked at, where they are not those of the engine itself.
+	Kernels Kernels
 	// Fused tells that the fit counted passes of vLLM as one forward (engine argument pass_time); its knobs mean that.
 	Fused bool
 
@@ -76,6 +78,7 @@ func schema() strictjson.Schema {
 			{Name: "scheduler", Type: text}, {Name: "system", Type: text}, {Name: "model", Type: text},
 			{Name: "precision", Type: text},
 			{Name: "measurements", Type: count}, {Name: "note", Type: text},
+			{Name: "kernels", Type: strictjson.Nested{Fields: kernelFields()}},
 			{Name: "pass_time", Type: strictjson.Enum{Choices: []string{"separate", "fused"}}},
 			{Name: "knobs", Type: strictjson.Nested{Fields: fitted}}, {Name: "kv_tokens", Type: count},
 			{Name: "held_out_error", Type: strictjson.Nested{Fields: []strictjson.Field{
@@ -108,7 +111,7 @@ func Parse(text []byte) (p Profile, err error) {
 			Level: e.Text("level"), Engine: e.Text("engine"), Timing: e.Text("timing"), Scheduler: e.Text("scheduler"),
 			System: e.Text("system"), Model: e.Text("model"), Precision: e.Text("precision"),
 			Measurements: e.Int("measurements"), Note: e.Text("note"), Fused: e.Text("pass_time") == "fused",
-			KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{},
+			KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{}, Kernels: readKernels(e),
 		}
 		readKnobs(e, entry.Knobs)
 		if off := e.Object("held_out_error"); off != nil {

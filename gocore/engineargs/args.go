@@ -77,6 +77,9 @@ type Args struct {
 	Given         Given
 	// AIC is the session that predicts durations instead of these models. Without a Backend there is none.
 	AIC aic.Config
+	// Kernels is the session of which durations are asked in its place: of the kernels that a calibration profile was
+	// fitted with. Without a Backend it is AIC itself. Everything else, the KV pool for one, follows from AIC.
+	Kernels aic.Config
 	// AICGrid says that it is asked for a grid of shapes; see [timing.Between].
 	AICGrid bool
 	// Capacity describes the memory from which the size of the KV pool is estimated; it is zero if the size is known.
@@ -501,6 +504,14 @@ func build(o *strictjson.Object) Args {
 		args.Capacity = capacity(o, args)
 	}
 	return args
+}
+
+// Predictor returns the AIC session that predicts durations; without a Backend there is none.
+func (a Args) Predictor() aic.Config {
+	if a.Kernels.Backend != "" {
+		return a.Kernels
+	}
+	return a.AIC
 }
 
 // estimatesPool reports whether the size of the KV pool follows from the memory of the GPUs.

@@ -79,7 +79,7 @@ func (s *sdk) sizeHost(d deployment) (deployment, error) {
 
 // timingModel returns the model of engines whose arguments, in option, name a session; and its name.
 func (s *sdk) timingModel(option string, args engineargs.Args) (*timing.Asked, string, error) {
-	opened, err := s.sessions.Open(option, args.AIC)
+	opened, err := s.sessions.OfDurations(option, args)
 	if err != nil {
 		return nil, "", err
 	}

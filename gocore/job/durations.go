@@ -80,7 +80,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 	}
 	known := key // with what the SDK says of the model
 	if given.AIC.Backend != "" {
-		session, err := s.sessions.Open(option, given.AIC)
+		session, err := s.sessions.OfDurations(option, calibrated)
 		if err != nil {
 			return d, err
 		}
@@ -88,7 +88,8 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 			known.Precision = calibration.PrecisionOfWeights(session.Weights)
 		}
 		d.System, d.Model, d.Precision = key.System, key.Model, calibration.PrecisionOf(known)
-		d.Backend, d.BackendVersion, d.Release = given.AIC.Backend, session.Config.Version, session.Release
+		d.Backend, d.BackendVersion = session.Config.Backend, session.Config.Version
+		d.Release = session.Release
 		if given.Ranks > 1 && session.Experts {
 			d.Experts = "all_ranks"
 		}
@@ -127,15 +128,16 @@ func (d *durations) calibrate(at string, key calibration.Key) error {
 	return nil
 }
 
-// expect says which error to expect. Durations that users change, and ranks in lockstep, were never compared with
-// measurements.
+// expect says which error to expect. Durations that users change, those of kernels that the shipped profile does not
+// take, and ranks in lockstep were never compared with measurements.
 func (d *durations) expect(known calibration.Key, given engineargs.Args) {
 	if d.Knobs || d.Speedup != nil {
 		d.Error = nil
 		return
 	}
 	shipped := given.Calibration == calibration.Auto
-	if (shipped || given.Calibration == "") && given.Ranks <= 1 {
+	compared := shipped || given.Calibration == "" && !calibration.OtherKernels(given)
+	if compared && given.Ranks <= 1 {
 		d.Error = calibration.MeasuredError(known, shipped)
 		d.Expected = calibration.Expect(known, shipped)
 	}

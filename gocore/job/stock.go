@@ -157,11 +157,11 @@ func (s *stockPlanner) benchmark(d deployment, predictions *sdk) (map[string][]s
 				"learns how fast engines are from the passes of the run only")
 		return nil, nil
 	}
-	forPrefill, err := predictions.sessions.Open(options[0], prefill.AIC)
+	forPrefill, err := predictions.sessions.OfDurations(options[0], prefill)
 	if err != nil {
 		return nil, err
 	}
-	forDecode, err := predictions.sessions.Open(options[1], d.args.AIC)
+	forDecode, err := predictions.sessions.OfDurations(options[1], d.args)
 	if err != nil {
 		return nil, err
 	}

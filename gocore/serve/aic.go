@@ -46,12 +46,12 @@ func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 		return in.loadProfile(option)
 	}
 	starting := session.NewSet(ask.before(stop))
-	opened, err := starting.Open(option, in.args.AIC)
+	opened, err := starting.OfDurations(option, in.args)
 	if err == nil {
 		in.args, err = starting.WithPool(option, in.args, 1)
 	}
 	if err == nil && in.args.HostCache.Unsized() {
-		err = sizeHost(&in.args, opened)
+		err = sizeHost(option, &in.args, starting)
 	}
 	if err != nil {
 		return err
@@ -63,7 +63,11 @@ func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 }
 
 // sizeHost makes a tier of host memory whole that is described in bytes.
-func sizeHost(args *engineargs.Args, opened *session.Session) error {
+func sizeHost(option string, args *engineargs.Args, starting *session.Set) error {
+	opened, err := starting.Open(option, args.AIC)
+	if err != nil {
+		return err
+	}
 	bytes, err := opened.KVBytes()
 	if err == nil && bytes <= 0 {
 		err = &strictjson.FieldError{

@@ -22,8 +22,8 @@ from dynamo.validate.scores import METRICS, errors_of
 TITLE = "### How sure: ranges that hold 80 % of measurements"
 # Fewer rows, or one configuration, tell less than kin do.
 LEAST_ROWS = 8
-# By which factor ranges of TTFT and of TPOT are wider: with nothing fitted, and calibrated.
-WIDER = ((1.2, 1.4), (1.5, 1.5))
+# By which factor ranges are wider.
+WIDER = 1.2
 # How often configurations are drawn anew, for how far the share of rows in ranges is known.
 DRAWS = 500
 
@@ -55,12 +55,12 @@ def rows_of(results: Iterable[Result]) -> list[Row]:
     return found
 
 
-def spans(rows: Sequence[Row], wider: Sequence[float]) -> NDArray[np.float64] | None:
+def spans(rows: Sequence[Row]) -> NDArray[np.float64] | None:
     """Logarithms of the ends by metric, [end, metric]; None if these rows are too few."""
     if len(rows) < LEAST_ROWS or len({row.configuration for row in rows}) < 2:
         return None
     low, high = np.quantile([row.off for row in rows], (0.1, 0.9), axis=0)
-    middle, half = (low + high) / 2, (high - low) / 2 * np.array(wider)
+    middle, half = (low + high) / 2, (high - low) / 2 * WIDER
     return np.array([middle - half, middle + half])
 
 
@@ -76,13 +76,13 @@ class Coverage(NamedTuple):
         return ", ".join(f"{part:.0f} % [{low:.0f}, {high:.0f}]" for part, low, high in of)
 
 
-def coverage(rows: Sequence[Row], wider: Sequence[float], share: Callable[[Row], bool] = lambda row: True) -> Coverage:
+def coverage(rows: Sequence[Row], share: Callable[[Row], bool] = lambda row: True) -> Coverage:
     """How many of the rows are in the ranges of all other configurations."""
     inside: dict[str, list[NDArray[np.bool_]]] = {}
     for row in filter(share, rows):
         for key in LEVELS.values():
             alike = [r for r in rows if r.configuration != row.configuration and key(r.group) == key(row.group)]
-            if (found := spans(alike, wider)) is not None:
+            if (found := spans(alike)) is not None:
                 inside.setdefault(row.configuration, []).append((found[0] <= row.off) & (row.off <= found[1]))
                 break
     hits = np.array([np.sum(found, axis=0) for found in inside.values()])
@@ -107,14 +107,14 @@ def table(plain: Sequence[Result], calibrated: Sequence[Result]) -> Iterator[str
     yield "(in brackets 90 % intervals, from draws of configurations):\n"
     yield "| | rows | nothing fitted | calibrated |\n|---|---|---|---|"
     for title, share in (("all", lambda row: True), ("a sixth of the configurations", sixth)):
-        parts = [coverage(rows, wider, share) for rows, wider in zip(both, WIDER, strict=True)]
+        parts = [coverage(rows, share) for rows in both]
         yield f"| {title} | {sum(map(share, after))} | {parts[0]} | {parts[1]} |"
     yield "\n| of | engine | model | GPU | precision | rows | TTFT, nothing fitted | TPOT | TTFT, calibrated | TPOT |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for level, key in LEVELS.items():
         for about in sorted({key(row.group) for row in after}):
             alike = [[row for row in rows if key(row.group) == about] for rows in both]
-            found = [spans(rows, wider) for rows, wider in zip(alike, WIDER, strict=True)]
+            found = [spans(rows) for rows in alike]
             if found[0] is not None and found[1] is not None:
                 cells = [
                     f"{np.exp(s[0][m]):.2f} to {np.exp(s[1][m]):.2f}" for s in found if s is not None for m in (0, 1)

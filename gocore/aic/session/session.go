@@ -8,6 +8,8 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"dynosim/gocore/aic"
@@ -55,6 +57,21 @@ func (s *Set) Open(option string, config aic.Config) (*Session, error) {
 	opened := &Session{Session: answer, client: s.client}
 	s.opened[config] = opened
 	return opened, nil
+}
+
+// OfDurations opens the session that predicts durations. Where the SDK has none of the kernels that a profile was
+// fitted with, for so many GPUs for one, they are of the engine's own kernels, and a warning says so.
+func (s *Set) OfDurations(option string, args engineargs.Args) (*Session, error) {
+	opened, err := s.Open(option, args.Predictor())
+	if err == nil || args.Kernels.Backend == "" {
+		return opened, err
+	}
+	missing := fmt.Sprintf("%s: calibration: durations are of the engine's own kernels, as there are none of those that "+
+		"it was fitted with: %s", option, strings.TrimPrefix(err.Error(), option+": "))
+	if opened, err = s.Open(option, args.AIC); err == nil && !slices.Contains(s.warnings, missing) {
+		s.warnings = append(s.warnings, missing)
+	}
+	return opened, err
 }
 
 // Warnings returns what the user should know, one line each.

@@ -54,6 +54,46 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// TestOfDurations: durations are of the kernels that a profile names, or of the engine's own where there are none.
+func TestOfDurations(t *testing.T) {
+	args, _, err := engineargs.ParseLive(`{"aic_backend":"vllm","aic_model_path":"m"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backends := func(missing string) (opened string, warnings []string) {
+		set := NewSet(func(question string) (string, error) {
+			if missing != "" && strings.Contains(question, missing) {
+				return `{"error":"aic_model_path: no predictions"}`, nil
+			}
+			return `{"session":1,"version":"2","release":"9"}`, nil
+		})
+		for range 2 {
+			session, err := set.OfDurations("here", args)
+			if err != nil {
+				return err.Error(), nil
+			}
+			opened = session.Config.Backend
+		}
+		return opened, set.Warnings()
+	}
+	if got, _ := backends(""); got != "vllm" {
+		t.Errorf("got %s", got)
+	}
+	args.Kernels = args.AIC
+	args.Kernels.Backend = "sglang"
+	if got, warnings := backends(""); got != "sglang" || len(warnings) != 0 {
+		t.Errorf("got %s, %q", got, warnings)
+	}
+	want := "here: calibration: durations are of the engine's own kernels, as there are none of those that it was fitted " +
+		"with: aic_model_path: no predictions"
+	if got, warnings := backends("sglang"); got != "vllm" || len(warnings) != 1 || warnings[0] != want {
+		t.Errorf("got %s, %q", got, warnings)
+	}
+	if got, _ := backends("model"); got != "here: aic_model_path: no predictions" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestPredictions(t *testing.T) {
 	s := &sdk{}
 	set := NewSet(s.ask)

@@ -94,12 +94,20 @@ def _entry(estimate: Estimate, members: Sequence[Response], kv_tokens: int) -> d
         words = sorted({word for r in members for word in r.replay.stand_ins})
         if words:
             entry["note"] = "fitted with " + "; ".join(words)
+        if kernels := _kernels(members):
+            entry["kernels"] = kernels
         if kv_tokens:
             entry["kv_tokens"] = kv_tokens
     if all(r.replay.engine.get("pass_time") == "fused" for r in members):
         entry["pass_time"] = "fused"
     entry["measurements"] = estimate.measurements
     return {**entry, "knobs": _shown(estimate.knobs)}
+
+
+def _kernels(members: Sequence[Response]) -> dict[str, Any]:
+    """Returns the other kernels that all durations were of; empty if there are none, or some were of others."""
+    first, *others = [dict(r.replay.kernels) for r in members]
+    return first if all(kernels == first for kernels in others) else {}
 
 
 def _factor(key: FactorKey, values: Vector, rows: int, responses: Sequence[Response]) -> dict[str, Any]:

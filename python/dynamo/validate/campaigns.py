@@ -92,6 +92,21 @@ def parallelism(row: Measurement) -> Parallelism:
     return Parallelism(stated.tp, 1, stated.moe_tp, stated.moe_ep)
 
 
+def ran_on_fewer_gpus(row: Measurement) -> Parallelism | None:
+    """Returns what ran if the columns of a row multiply to more GPUs than that; None for all others.
+
+    The same engine stands in other rows with the right columns, or with other wrong ones.
+    """
+    if row.mode != "agg":
+        return None
+    try:
+        ran = parallelism(row)
+    except Refusal:
+        return None
+    stated = row.parallelism
+    return ran if ran.tp * ran.attention_dp < stated.tp * stated.attention_dp else None
+
+
 def _with_attention_dp(row: Measurement) -> Parallelism:
     """tp 4, dp 4, ep 16 is vLLM with TP 1 on four ranks that share the experts."""
     stated = row.parallelism

@@ -29,6 +29,8 @@ from dynamo.validate.sources.silicon import CAMPAIGNS
 _PER_RANK = ("max_num_seqs", "max_num_batched_tokens")
 # What the KV pool of a model on a GPU is estimated with.
 _MEMORY = ("kv_pool_estimate", "mem_fraction_static")
+# Engine arguments of which the SDK estimates another KV pool if they are those of a stand-in.
+_OTHERS = ("aic_system", "aic_backend")
 # Requests of a run that is described by a rate or a number of clients only.
 _OPEN_LOOP_REQUESTS = 300
 # Engine arguments that say how long passes take, apart from the polynomial of no GPU in particular.
@@ -66,7 +68,9 @@ def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # im
     engine |= _scheduler(engine, rules)
     if measurement.version:
         engine.setdefault("engine_version", measurement.version)
-    return replace(replay, engine={**_passes(measurement, engine), **engine}, pool=pool, seeds=rules.seeds)
+    kernels = {name: engine[name] for name in replay.kernels if name in engine}
+    engine = {**_passes(measurement, engine), **engine}
+    return replace(replay, engine=engine, pool=pool, kernels=kernels, seeds=rules.seeds)
 
 
 def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
@@ -87,9 +91,9 @@ def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
     instead = stand_ins.stand_in(row)
     if instead is None:
         return Replay(row, {**engine, **_memory(row)}, workload)
-    if "aic_system" in instead.engine:
-        return Replay(row, {**engine, **instead.engine}, workload, (instead.words,), engine)
-    return Replay(row, {**engine, **_memory(row), **instead.engine}, workload, (instead.words,))
+    pool = engine if any(name in instead.engine for name in _OTHERS) else None
+    engine = {**engine, **({} if pool else _memory(row)), **instead.engine}
+    return Replay(row, engine, workload, (instead.words,), pool, kernels=instead.kernels)
 
 
 def _split_replay(row: Measurement, rules: Rules) -> Replay:

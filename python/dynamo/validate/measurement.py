@@ -158,8 +158,10 @@ class Replay:
     workload: ClosedLoop | OpenLoop | Recorded
     # What stands in for what was measured, in words; empty if nothing does.
     stand_ins: tuple[str, ...] = ()
-    # Engine arguments of which the KV pool is estimated, where those in `engine` describe another GPU.
+    # Engine arguments of which the KV pool is estimated, where those in `engine` describe another GPU or backend.
     pool: Mapping[str, Any] | None = None
+    # Those of the engine arguments that say of which other kernels durations are.
+    kernels: Mapping[str, Any] = field(default_factory=dict)
     split: Split | None = None
     # How often a load that is not recorded is run: after the first time, its lengths vary.
     seeds: int = 1

@@ -6,7 +6,9 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from dynamo.validate import campaigns
 from dynamo.validate.measurement import POOLS, Figures, Measurement, Parallelism
 from dynamo.validate.sources.checks import BadSource, count, number
 from dynamo.validate.sources.file import SourceFile
@@ -61,7 +63,7 @@ def _rows(reader: csv.DictReader[str], file: str) -> Iterator[Measurement]:
 
 def _measurement(row: Mapping[str, str], file: str, where: str) -> Measurement:
     isl, osl = count(row["isl"], f"{where}: isl"), count(row["osl"], f"{where}: osl")
-    return Measurement(
+    measurement = Measurement(
         id=row["id"],
         source=campaign(row["model_path"], isl, osl),
         file=file,
@@ -85,6 +87,14 @@ def _measurement(row: Mapping[str, str], file: str, where: str) -> Measurement:
         configuration=configuration(row),
         facts={name: row[name] for name in _POOLS},
     )
+    ran = campaigns.ran_on_fewer_gpus(measurement)
+    return measurement if ran is None else replace(measurement, configuration=configuration({**row, **_sizes(ran)}))
+
+
+def _sizes(parallelism: Parallelism) -> dict[str, str]:
+    """The columns of an engine."""
+    sizes = (parallelism.tp, 1, parallelism.attention_dp, parallelism.moe_tp, parallelism.moe_ep)
+    return dict(zip(_SIZES, map(str, sizes), strict=True))
 
 
 def _mean(row: Mapping[str, str], name: str, where: str) -> Figures:
