@@ -84,8 +84,8 @@ func TestOfDurations(t *testing.T) {
 	if got, warnings := backends(""); got != "sglang" || len(warnings) != 0 {
 		t.Errorf("got %s, %q", got, warnings)
 	}
-	want := "here: calibration: durations are of the engine's own kernels, as there are none of those that it was fitted " +
-		"with: aic_model_path: no predictions"
+	want := "here: calibration: durations are of the engine's own kernels, as there are none of those that it was " +
+		"fitted with: aic_model_path: no predictions"
 	if got, warnings := backends("sglang"); got != "vllm" || len(warnings) != 1 || warnings[0] != want {
 		t.Errorf("got %s, %q", got, warnings)
 	}
