@@ -85,9 +85,13 @@ func TestKernels(t *testing.T) {
 		{`, "aic_gemm_dtype": "fp8_block"`, "sglang", "fp8_block", "durations of other kernels (aic_backend sglang)"},
 		{`, "aic_backend_version": "0.24.0"`, "vllm", "fp8", "durations of other kernels (aic_gemm_dtype fp8)"},
 		{`, "aic_backend_version": "0.24.0", "aic_gemm_dtype": "fp8_block"`, "vllm", "fp8_block", ""},
+		{`, "aic_backend": "trtllm", "aic_gemm_dtype": "fp8_block"`, "trtllm", "fp8_block", ""},
 	} {
-		args := parse(t, `{"calibration": "p.json", "aic_backend": "vllm", "num_gpu_blocks": 500,
-			"aic_system": "h200_sxm", "aic_model_path": "M-FP8"`+test.given+`}`)
+		if !strings.Contains(test.given, `"aic_backend":`) {
+			test.given += `, "aic_backend": "vllm"`
+		}
+		args := parse(t, `{"calibration": "p.json", "num_gpu_blocks": 500, "aic_system": "h200_sxm",
+			"aic_model_path": "M-FP8"`+test.given+`}`)
 		calibrated, words, err := profile.Apply(args)
 		if err != nil {
 			t.Fatal(err)

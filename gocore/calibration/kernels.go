@@ -32,11 +32,11 @@ func readKernels(entry *strictjson.Object) Kernels {
 }
 
 // instead lets an engine ask for durations of these kernels. words says so, "" if they are its own. Data types that the
-// arguments give stay, and so does the backend if they give its version.
+// arguments give stay, and so does a backend that is not the engine's or whose version they give.
 func (k Kernels) instead(args *engineargs.Args) (words string) {
 	asked := args.AIC
 	var said []string
-	if k.Backend != "" && k.Backend != asked.Backend && asked.Version == "" {
+	if k.Backend != "" && k.Backend != asked.Backend && asked.Backend == args.EngineType.String() && asked.Version == "" {
 		asked.Backend = k.Backend
 		said = append(said, "aic_backend "+k.Backend)
 	}

@@ -260,7 +260,7 @@ var table = []field{
 	row("calibration", strictjson.Text{NonEmpty: true, Path: true}, nil,
 		"File with a profile that dynamo.calibrate wrote, or ``\"auto\"`` for the profile that comes with this "+
 			"package: it sets those "+
-			"of the fields above that are left out.").byKeyword(),
+			"of the fields above that are left out, and may have durations of other kernels.").byKeyword(),
 	row("engine_version", strictjson.Text{NonEmpty: true}, nil,
 		"Release of the engine that is simulated, such as ``\"0.19.0\"``: calibration looks for measurements of it.").
 		byKeyword(),

@@ -207,8 +207,8 @@ class Session:
 
     @property
     def predictor(self) -> Predictor:
-        """Its predictions, for whom holds the lock (``asking``). Loads the SDK at first use, and raises Refusal if that
-        fails.
+        """Its predictions, which only the holder of the lock may ask for (``asking``). Loads the SDK at first use, and
+        raises Refusal if that fails.
         """
         with _reading_once(self.asked):
             if self._predictor is None:

@@ -204,7 +204,7 @@ class MockEngineArgs(FieldSet):
             of a GPU when it starts (weights, activations, libraries); the report says the parts. Works with
             ``aic_backend`` without ``num_gpu_blocks``.
         calibration: File with a profile that dynamo.calibrate wrote, or ``"auto"`` for the profile that comes with this
-            package: it sets those of the fields above that are left out.
+            package: it sets those of the fields above that are left out, and may have durations of other kernels.
         engine_version: Release of the engine that is simulated, such as ``"0.19.0"``: calibration looks for
             measurements of it.
 

@@ -105,7 +105,7 @@ def _entry(estimate: Estimate, members: Sequence[Response], kv_tokens: int) -> d
 
 
 def _kernels(members: Sequence[Response]) -> dict[str, Any]:
-    """Returns the other kernels that all durations were of; empty if there are none, or some were of others."""
+    """Returns which other kernels all durations were of; empty if they were the engines' own, or not all the same."""
     first, *others = [dict(r.replay.kernels) for r in members]
     return first if all(kernels == first for kernels in others) else {}
 

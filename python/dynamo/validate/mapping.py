@@ -29,7 +29,7 @@ from dynamo.validate.sources.silicon import CAMPAIGNS
 _PER_RANK = ("max_num_seqs", "max_num_batched_tokens")
 # What the KV pool of a model on a GPU is estimated with.
 _MEMORY = ("kv_pool_estimate", "mem_fraction_static")
-# Engine arguments of which the SDK estimates another KV pool if they are those of a stand-in.
+# Engine arguments with which the SDK would estimate the KV pool of another engine, if they are those of a stand-in.
 _OTHERS = ("aic_system", "aic_backend")
 # Requests of a run that is described by a rate or a number of clients only.
 _OPEN_LOOP_REQUESTS = 300
