@@ -66,13 +66,20 @@ func (s *Set) OfDurations(option string, args engineargs.Args) (*Session, error)
 	if err == nil || args.Kernels.Backend == "" {
 		return opened, err
 	}
+	reason := strings.TrimPrefix(err.Error(), option+": ")
+	if !strings.HasPrefix(reason, noPredictions) {
+		return nil, fmt.Errorf("%s: calibration: kernels: %s", option, reason)
+	}
 	missing := fmt.Sprintf("%s: calibration: durations are of the engine's own kernels, as there are none of those that "+
-		"it was fitted with: %s", option, strings.TrimPrefix(err.Error(), option+": "))
+		"it was fitted with: %s", option, reason)
 	if opened, err = s.Open(option, args.AIC); err == nil && !slices.Contains(s.warnings, missing) {
 		s.warnings = append(s.warnings, missing)
 	}
 	return opened, err
 }
+
+// noPredictions is how the SDK's refusal of a model begins of which it has not measured enough.
+const noPredictions = "aic_model_path: "
 
 // Warnings returns what the user should know, one line each.
 func (s *Set) Warnings() []string { return s.warnings }

@@ -60,10 +60,11 @@ func TestOfDurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reason := "aic_model_path: no predictions"
 	backends := func(missing string) (opened string, warnings []string) {
 		set := NewSet(func(question string) (string, error) {
 			if missing != "" && strings.Contains(question, missing) {
-				return `{"error":"aic_model_path: no predictions"}`, nil
+				return `{"error":"` + reason + `"}`, nil
 			}
 			return `{"session":1,"version":"2","release":"9"}`, nil
 		})
@@ -89,6 +90,11 @@ func TestOfDurations(t *testing.T) {
 	if got, warnings := backends("sglang"); got != "vllm" || len(warnings) != 1 || warnings[0] != want {
 		t.Errorf("got %s, %q", got, warnings)
 	}
+	reason = "aic_backend: got sglang, want vllm"
+	if got, _ := backends("sglang"); got != "here: calibration: kernels: aic_backend: got sglang, want vllm" {
+		t.Errorf("got %s", got)
+	}
+	reason = "aic_model_path: no predictions"
 	if got, _ := backends("model"); got != "here: aic_model_path: no predictions" {
 		t.Errorf("got %s", got)
 	}
