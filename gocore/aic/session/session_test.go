@@ -2,7 +2,9 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"dynosim/gocore/aic"
@@ -13,11 +15,14 @@ import (
 // sdk counts what it is asked.
 type sdk struct{ asked []string }
 
+// sessions is how many were opened: predictions of a session are remembered for the life of the process.
+var sessions atomic.Int32
+
 func (s *sdk) ask(question string) (string, error) {
 	s.asked = append(s.asked, question)
 	switch {
 	case strings.HasPrefix(question, `{"open"`):
-		return `{"session":-7,"version":"2","release":"9","alias":"org/m"}`, nil
+		return fmt.Sprintf(`{"session":%d,"version":"2","release":"9","alias":"org/m"}`, -sessions.Add(1)), nil
 	case strings.HasPrefix(question, `{"capacity"`):
 		return `{"blocks":100}`, nil
 	default:
