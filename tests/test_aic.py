@@ -374,6 +374,14 @@ def test_what_durations_are_of(fake: Path, cli: Cli, folder: Path) -> None:
     assert "<p>Durations: AIC 0.12.0, h200_sxm, gpt-oss-120b FP4, vLLM 0.2</p>\n<p>Measured error of TTFT" in text
     done = cli(*ONE, *engine(**common | {"aic_model_path": "meta-llama/Llama-3.1-70B-Instruct"}, scheduler="vllm"))
     assert "Llama-3.1-70B-Instruct, vLLM 0.2; calibration auto (model, measured in FP8)\n" in done.stdout
+    minimax = {"aic_backend_version": "0.2", "aic_model_path": "MiniMaxAI/MiniMax-M2.5"}
+    done = cli(*ONE, *engine(**minimax, scheduler="vllm"))  # of kernels that were not compared with measurements
+    assert "Measured error: not known of this deployment\n" in done.stdout
+    entry = {"level": "engine", "engine": "vllm", "timing": "aic", "measurements": 2, "knobs": {"decode_scale": 2}}
+    profile = {"format": "dynosim-calibration/1", "entries": [{**entry, "kernels": {"aic_gemm_dtype": "int4_wo"}}]}
+    (folder / "p.json").write_text(json.dumps(profile))
+    done = cli(*ONE, *engine(aic_backend_version="0.2", calibration="p.json"))
+    assert "vLLM 0.2; calibration p.json (engine, kernels: aic_gemm_dtype int4_wo)\n" in done.stdout
     # Measured in FP4, on other GPUs; this run is in what the SDK says of the checkpoint.
     done = cli(*ONE, *engine(**common | {"aic_model_path": "meta-llama/Meta-Llama-3.1-70B"}, scheduler="vllm"))
     assert "Meta-Llama-3.1-70B BF16, vLLM 0.2; calibration auto (kin" in done.stdout

@@ -1,9 +1,11 @@
 package calibration
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
 )
@@ -35,27 +37,31 @@ func readKernels(entry *strictjson.Object) Kernels {
 // arguments give stay, and so does a backend that is not the engine's or whose version they give.
 func (k Kernels) instead(args *engineargs.Args) (words string) {
 	asked := args.AIC
-	var said []string
-	if k.Backend != "" && k.Backend != asked.Backend && asked.Backend == args.EngineType.String() && asked.Version == "" {
+	if k.Backend != "" && asked.Backend == args.EngineType.String() && asked.Version == "" {
 		asked.Backend = k.Backend
-		said = append(said, "aic_backend "+k.Backend)
 	}
-	for _, part := range []struct {
-		name, kernel string
-		asked        *string
-	}{
-		{"aic_gemm_dtype", k.GEMM, &asked.Types.GEMM}, {"aic_moe_dtype", k.MoE, &asked.Types.MoE},
-	} {
-		if part.kernel != "" && *part.asked == "" {
-			*part.asked = part.kernel
-			said = append(said, part.name+" "+part.kernel)
-		}
-	}
-	if said == nil {
+	asked.Types.GEMM = cmp.Or(asked.Types.GEMM, k.GEMM)
+	asked.Types.MoE = cmp.Or(asked.Types.MoE, k.MoE)
+	if asked == args.AIC {
 		return ""
 	}
 	args.Kernels = asked
-	return fmt.Sprintf("durations of other kernels (%s)", strings.Join(said, ", "))
+	return fmt.Sprintf("durations of other kernels (%s)", KernelsOf(asked, args.AIC))
+}
+
+// KernelsOf returns the engine arguments of a session that say of which kernels its durations are, as far as they are
+// not those of the engine itself; "" if they are.
+func KernelsOf(session, own aic.Config) string {
+	var said []string
+	add := func(name, kernel, own string) {
+		if kernel != own {
+			said = append(said, name+" "+kernel)
+		}
+	}
+	add("aic_backend", session.Backend, own.Backend)
+	add("aic_gemm_dtype", session.Types.GEMM, own.Types.GEMM)
+	add("aic_moe_dtype", session.Types.MoE, own.Types.MoE)
+	return strings.Join(said, ", ")
 }
 
 // OtherKernels reports whether an engine's own kernels are not those that measurements of it were compared with: the

@@ -46,6 +46,8 @@ type usedCalibration struct {
 	Measurements int    `json:"measurements"`
 	// Precision is what the model was measured in, if it runs in another one or nothing says in which.
 	Precision string `json:"measured_in,omitempty"`
+	// Kernels are the engine arguments that say of which other kernels durations are, "" if of the engine's own.
+	Kernels string `json:"kernels,omitempty"`
 }
 
 // ownKnobs are arguments that win over those of a calibration, and change durations.
@@ -79,6 +81,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		d.Experts = "slowest_rank"
 	}
 	known := key // with what the SDK says of the model
+	kernels := ""
 	if given.AIC.Backend != "" {
 		session, err := s.sessions.OfDurations(option, calibrated)
 		if err != nil {
@@ -90,6 +93,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		d.System, d.Model, d.Precision = key.System, key.Model, calibration.PrecisionOf(known)
 		d.Backend, d.BackendVersion = session.Config.Backend, session.Config.Version
 		d.Release = session.Release
+		kernels = calibration.KernelsOf(session.Config, given.AIC)
 		if given.Ranks > 1 && session.Experts {
 			d.Experts = "all_ranks"
 		}
@@ -105,6 +109,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		if err := d.calibrate(given.Calibration, key); err != nil {
 			return d, err
 		}
+		d.Calibration.Kernels = kernels
 	}
 	d.expect(known, given)
 	return d, nil

@@ -63,7 +63,9 @@ def _pool(pool: Mapping[str, Any], *, in_words: bool = False) -> str:
         parts.append(_EXPERTS.get(experts, experts))
     if (used := pool.get("calibration")) is not None:
         measured = f", measured in {used['measured_in'].upper()}" if "measured_in" in used else ""
-        parts.append(_correction(used) if in_words else f"calibration {used['profile']} ({used['level']}{measured})")
+        kernels = f", kernels: {used['kernels']}" if "kernels" in used else ""
+        entry = f"calibration {used['profile']} ({used['level']}{measured}{kernels})"
+        parts.append(_correction(used) if in_words else entry)
     if pool.get("knobs"):
         parts.append("knobs of your own")
     if (ratios := pool.get("speedup")) is not None:
@@ -76,7 +78,8 @@ def _correction(used: Mapping[str, Any]) -> str:
     """What a calibration rests on, for readers who do not know its levels."""
     measured = f", which were in {used['measured_in'].upper()}" if "measured_in" in used else ""
     about = f"{used['measurements']} measurements of {_FITTED.get(used['level'], used['level'])}{measured}"
-    return f"corrected by {about} (calibration {used['profile']})"
+    kernels = f", with durations of other kernels ({used['kernels']})" if "kernels" in used else ""
+    return f"corrected by {about} (calibration {used['profile']}){kernels}"
 
 
 def _source(pool: Mapping[str, Any]) -> str:
