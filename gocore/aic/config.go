@@ -193,3 +193,18 @@ func dataType(o *strictjson.Object, name string) string {
 		return word
 	}
 }
+
+// KernelsBeside returns the engine arguments that say of which kernels durations are, as far as they are not those of
+// another session; "" if they are.
+func (c Config) KernelsBeside(own Config) string {
+	var said []string
+	add := func(name, kernel, own string) {
+		if kernel != own {
+			said = append(said, name+" "+kernel)
+		}
+	}
+	add("aic_backend", c.Backend, own.Backend)
+	add("aic_gemm_dtype", c.Types.GEMM, own.Types.GEMM)
+	add("aic_moe_dtype", c.Types.MoE, own.Types.MoE)
+	return strings.Join(said, ", ")
+}

@@ -3,9 +3,7 @@ package calibration
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
-	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
 )
@@ -46,22 +44,7 @@ func (k Kernels) instead(args *engineargs.Args) (words string) {
 		return ""
 	}
 	args.Kernels = asked
-	return fmt.Sprintf("durations of other kernels (%s)", KernelsOf(asked, args.AIC))
-}
-
-// KernelsOf returns the engine arguments of a session that say of which kernels its durations are, as far as they are
-// not those of the engine itself; "" if they are.
-func KernelsOf(session, own aic.Config) string {
-	var said []string
-	add := func(name, kernel, own string) {
-		if kernel != own {
-			said = append(said, name+" "+kernel)
-		}
-	}
-	add("aic_backend", session.Backend, own.Backend)
-	add("aic_gemm_dtype", session.Types.GEMM, own.Types.GEMM)
-	add("aic_moe_dtype", session.Types.MoE, own.Types.MoE)
-	return strings.Join(said, ", ")
+	return fmt.Sprintf("durations of other kernels (%s)", asked.KernelsBeside(args.AIC))
 }
 
 // OtherKernels reports whether an engine's own kernels are not those that measurements of it were compared with: the

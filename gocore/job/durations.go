@@ -93,7 +93,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		d.System, d.Model, d.Precision = key.System, key.Model, calibration.PrecisionOf(known)
 		d.Backend, d.BackendVersion = session.Config.Backend, session.Config.Version
 		d.Release = session.Release
-		kernels = calibration.KernelsOf(session.Config, given.AIC)
+		kernels = session.Config.KernelsBeside(given.AIC)
 		if given.Ranks > 1 && session.Experts {
 			d.Experts = "all_ranks"
 		}
