@@ -194,8 +194,8 @@ func dataType(o *strictjson.Object, name string) string {
 	}
 }
 
-// KernelsBeside returns the engine arguments that say of which kernels durations are, as far as they are not those of
-// another session; "" if they are.
+// KernelsBeside returns the backend and data types, as engine arguments, in which a session differs from another one;
+// "" if it differs in none of them.
 func (c Config) KernelsBeside(own Config) string {
 	var said []string
 	add := func(name, kernel, own string) {

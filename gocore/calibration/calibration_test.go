@@ -104,6 +104,20 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// TestKernelsWithoutSDK: durations that no SDK predicts are of no kernels.
+func TestKernelsWithoutSDK(t *testing.T) {
+	profile, err := Parse([]byte(`{"format": "dynosim-calibration/1", "entries": [
+		{"level": "engine", "engine": "vllm", "timing": "polynomial", "measurements": 12,
+		"kernels": {"aic_gemm_dtype": "fp8"}, "knobs": {"decode_scale": 2}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calibrated, words, err := profile.Apply(parse(t, `{"calibration": "p.json"}`))
+	if err != nil || calibrated.Predictor() != calibrated.AIC || !strings.HasSuffix(words, ": decode_scale 2") {
+		t.Errorf("%+v, %q, %v", calibrated.Predictor(), words, err)
+	}
+}
+
 // TestFamily: an entry fits all checkpoints of its model, in the precision in which they were measured on whatever GPU.
 func TestFamily(t *testing.T) {
 	const common = `"engine": "vllm", "timing": "aic", "system": `
@@ -272,7 +286,7 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// TestOtherKernels: an engine whose own kernels were not compared with measurements is told apart.
+// TestOtherKernels: the shipped profile records other kernels for some models in some precisions, on some GPUs.
 func TestOtherKernels(t *testing.T) {
 	for _, test := range []struct {
 		system, model, types string

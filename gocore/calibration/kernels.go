@@ -40,15 +40,15 @@ func (k Kernels) instead(args *engineargs.Args) (words string) {
 	}
 	asked.Types.GEMM = cmp.Or(asked.Types.GEMM, k.GEMM)
 	asked.Types.MoE = cmp.Or(asked.Types.MoE, k.MoE)
-	if asked == args.AIC {
+	if asked.Backend == "" || asked == args.AIC {
 		return ""
 	}
 	args.Kernels = asked
 	return fmt.Sprintf("durations of other kernels (%s)", asked.KernelsBeside(args.AIC))
 }
 
-// OtherKernels reports whether an engine's own kernels are not those that measurements of it were compared with: the
-// shipped profile knows which these were.
+// OtherKernels reports whether measurements of an engine were compared with durations of other kernels than its own,
+// by the entry of the shipped profile for it.
 func OtherKernels(args engineargs.Args) bool {
 	shipped := Shipped()
 	place := shipped.Choose(KeyOf(args))

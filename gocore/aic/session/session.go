@@ -59,8 +59,8 @@ func (s *Set) Open(option string, config aic.Config) (*Session, error) {
 	return opened, nil
 }
 
-// OfDurations opens the session that predicts durations. Where the SDK has none of the kernels that a profile was
-// fitted with, for so many GPUs for one, they are of the engine's own kernels, and a warning says so.
+// OfDurations opens the session that predicts durations. If the SDK has no measurements of the kernels that a profile
+// was fitted with, on this number of GPUs for example, it opens that of the engine's own kernels and adds a warning.
 func (s *Set) OfDurations(option string, args engineargs.Args) (*Session, error) {
 	opened, err := s.Open(option, args.Predictor())
 	if err == nil || args.Kernels.Backend == "" {
@@ -78,7 +78,7 @@ func (s *Set) OfDurations(option string, args engineargs.Args) (*Session, error)
 	return opened, err
 }
 
-// noPredictions is how the SDK's refusal of a model begins of which it has not measured enough.
+// noPredictions begins the error for a model of which the SDK has too few measurements.
 const noPredictions = "aic_model_path: "
 
 // Warnings returns what the user should know, one line each.

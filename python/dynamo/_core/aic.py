@@ -207,8 +207,8 @@ class Session:
 
     @property
     def predictor(self) -> Predictor:
-        """Its predictions, which only the holder of the lock may ask for (``asking``). Loads the SDK at first use, and
-        raises Refusal if that fails.
+        """Its predictions, which need the lock (``asking``). Loads the SDK at first use, and raises Refusal if that
+        fails.
         """
         with _reading_once(self.asked):
             if self._predictor is None:
@@ -240,7 +240,7 @@ _remembered: dict[str, str] = {}
 
 @contextlib.contextmanager
 def asking() -> Iterator[None]:
-    """Holds the lock of the SDK, without which the predictor of a session must not be asked."""
+    """Holds the lock of the SDK, which the predictions of a session need."""
     with _sdk_lock:
         yield
 
