@@ -28,6 +28,8 @@ ROW = Measurement(
     osl=8192,
 )
 QWEN: dict[str, Any] = {"engine": "sglang", "version": "0.5.9", "model": "Qwen/Qwen3.5-397B-A17B"}
+DEEPSEEK: dict[str, Any] = {**QWEN, "model": "deepseek-ai/DeepSeek-V3"}
+GLM: dict[str, Any] = {**QWEN, "model": "zhipuai/GLM-5"}
 
 
 WORKERS = {"prefill_num_workers": "1", "decode_num_workers": "3"}
@@ -53,6 +55,10 @@ def row(**changes: Any) -> Measurement:
         ({}, (8, 1, 8, 1), (8, 1, 1, 8)),
         ({"precision": "fp4"}, (8, 1, 8, 1), (8, 1, 8, 1)),
         ({"engine": "sglang"}, (8, 1, 8, 1), (8, 1, 8, 1)),
+        ({"system": "b200_sxm", "version": "0.17.0"}, (2, 1, 2, 1), (2, 1, 1, 2)),
+        ({"system": "b200_sxm", "version": "0.19.0"}, (2, 1, 2, 1), (2, 1, 2, 1)),
+        ({**DEEPSEEK, "system": "b200_sxm", "precision": "fp4"}, (4, 1, 4, 1), (4, 1, 1, 4)),
+        ({**DEEPSEEK, "system": "b200_sxm"}, (4, 1, 4, 1), (4, 1, 4, 1)),
     ],
 )
 def test_parallelism(changes: dict[str, Any], stated: tuple[int, ...], ran: tuple[int, ...]) -> None:
@@ -65,24 +71,32 @@ def test_an_engine_of_more_gpus_than_a_node_has_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "fp8"),
+    ("changes", "cache"),
     [
-        ({}, False),
-        ({"system": "b200_sxm", "version": "0.17.0"}, False),
-        ({"system": "b200_sxm", "version": "0.19.0"}, True),
-        ({"model": "meta-llama/Llama-3.1-70B"}, True),
-        ({"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm"}, True),
-        ({"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "parallelism": Parallelism(2)}, False),
-        ({"model": "openai/gpt-oss-120b", "precision": "fp4"}, False),
-        ({"model": "openai/gpt-oss-120b", "precision": "fp4", "system": "b200_sxm"}, True),
-        ({**QWEN, "precision": "bf16"}, False),
-        (QWEN, True),
-        ({**QWEN, "model": "deepseek-ai/DeepSeek-V3"}, False),
-        ({"source": "gap", "model": "meta-llama/Llama-3.1-70B"}, False),
+        ({}, ""),
+        ({"system": "b200_sxm", "version": "0.17.0"}, ""),
+        ({"system": "b200_sxm", "version": "0.19.0"}, "fp8"),
+        ({"model": "meta-llama/Llama-3.1-70B"}, "fp8"),
+        ({"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm"}, "fp8"),
+        ({"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "parallelism": Parallelism(2)}, ""),
+        ({"model": "openai/gpt-oss-120b", "precision": "fp4"}, ""),
+        ({"model": "openai/gpt-oss-120b", "precision": "fp4", "system": "b200_sxm"}, "fp8"),
+        ({**QWEN, "precision": "bf16"}, ""),
+        (QWEN, "fp8"),
+        (DEEPSEEK, "bfloat16"),
+        ({**DEEPSEEK, "system": "b200_sxm"}, "fp8"),
+        (GLM, "bfloat16"),
+        ({**GLM, "system": "b300_sxm"}, "fp8"),
+        ({"source": "gap", "model": "meta-llama/Llama-3.1-70B"}, ""),
     ],
 )
-def test_data_type_of_the_cache(changes: dict[str, Any], fp8: bool) -> None:
-    assert campaigns.has_fp8_cache(row(**changes)) is fp8
+def test_data_type_of_the_cache(changes: dict[str, Any], cache: str) -> None:
+    assert campaigns.kv_cache(row(**changes)) == cache
+
+
+def test_engines_have_the_cache_of_the_script() -> None:
+    assert replay_of(row(**DEEPSEEK)).engine["aic_kv_cache_dtype"] == "bfloat16"
+    assert "aic_kv_cache_dtype" not in replay_of(row()).engine
 
 
 def test_lengths_are_drawn_as_the_scripts_drew_them() -> None:
@@ -91,8 +105,17 @@ def test_lengths_are_drawn_as_the_scripts_drew_them() -> None:
     assert campaigns.lengths(row(source="gap")) == (1024, "uniform(6553,9830)")
 
 
+def test_servers_with_another_tokenizer_had_longer_prompts() -> None:
+    prompts, answers = campaigns.lengths(row(**{**DEEPSEEK, "system": "b300_sxm", "version": "0.5.10.post1"}))
+    assert (prompts, answers) == ("uniform(4121,5152)", "uniform(6553,8192)")
+    for others in (DEEPSEEK, {**QWEN, "version": "0.5.10.post1"}, {**DEEPSEEK, "engine": "vllm", "version": "0.5.10"}):
+        assert campaigns.lengths(row(**others))[0] == "uniform(819,1024)"
+
+
 def test_ten_requests_per_client() -> None:
     assert replay_of(row()).workload == ClosedLoop(32, 320, "uniform(819,1024)", "uniform(6553,8192)")
+    assert campaigns.requests(row(**{**GLM, "system": "b200_sxm"}), 32) == 320
+    assert campaigns.requests(row(**GLM), 32) == 160
 
 
 @pytest.mark.parametrize(
@@ -140,6 +163,8 @@ def test_limits_of_ranks_add_up() -> None:
         (QWEN, None),
         ({**QWEN, "model": "deepseek-ai/DeepSeek-R1"}, 0.82),
         ({**QWEN, "model": "deepseek-ai/DeepSeek-R1", "precision": "fp4"}, 0.85),
+        ({**DEEPSEEK, "system": "b200_sxm"}, 0.95),
+        ({**DEEPSEEK, "system": "b200_sxm", "parallelism": Parallelism(8, 1, 8, 1)}, 0.82),
         ({**QWEN, "model": "zhipuai/GLM-5"}, 0.85),
         ({"model": "deepseek-ai/DeepSeek-R1"}, None),
     ],
@@ -166,8 +191,11 @@ def test_limits_of_sglang() -> None:
         ({"model": "zai-org/GLM-5", "precision": "fp8", "system": "h200_sxm"}, 8192),
         ({"model": "zai-org/GLM-5", "precision": "fp8", "system": "b200_sxm"}, 32768),
         ({"model": "deepseek-ai/DeepSeek-V3", "precision": "fp4", "system": "b200_sxm"}, 16384),
+        ({**DEEPSEEK, "system": "b200_sxm"}, 8192),
+        ({**DEEPSEEK, "system": "b200_sxm", "parallelism": Parallelism(8, 1, 8, 1)}, 32768),
     ):
         assert campaigns.sglang_chunk(row(**{**QWEN, **changes})) == tokens, changes
+    assert replay_of(row(**DEEPSEEK, system="b300_sxm")).engine["max_num_seqs"] == 32
 
 
 @pytest.mark.parametrize(
@@ -179,6 +207,7 @@ def test_limits_of_sglang() -> None:
         ({"system": "b200_sxm", "precision": "fp4"}, 4, 30),
         ({"system": "b300_sxm", "precision": "fp4"}, 4, 10),
         ({"system": "b300_sxm", "precision": "fp8", "version": "0.5.10.post1"}, 64, 10),
+        ({"system": "b300_sxm", "precision": "fp8", "model": "deepseek-ai/DeepSeek-V3"}, 64, 10),
         ({"system": "h200_sxm"}, 64, None),
         ({"system": "b200_sxm", "source": "gap"}, 64, None),
     ],
@@ -192,36 +221,25 @@ def test_receive_interval_of_the_scripts(changes: dict[str, Any], clients: int, 
 
 
 def test_deepseek_on_sglang_computes_attention_in_bf16() -> None:
-    replay = replay_of(row(**{**QWEN, "model": "deepseek-ai/DeepSeek-V3"}))
-    assert (replay.engine["aic_fmha_dtype"], replay.engine["aic_kv_cache_dtype"]) == ("bfloat16", "bfloat16")
+    replay = replay_of(row(**DEEPSEEK))
+    assert replay.engine["aic_fmha_dtype"] == "bfloat16"
     assert replay.stand_ins == ("DeepSeek on SGLang: attention in bf16 for FP8",)
 
 
-def test_fits_do_not_look_at_deepseek_on_sglang() -> None:
-    replay = replay_of(row(**{**QWEN, "model": "deepseek-ai/DeepSeek-V3"}))
-    assert targets.is_comparable(replay)
-    assert not targets.is_fitted(replay)
-    for others in (QWEN, {}):
-        assert targets.is_fitted(replay_of(row(**others)))
-    assert not targets.is_fitted(replay_of(row(concurrency=256)))
-
-
-def test_deepseek_in_fp8_on_four_gpus_has_kv_for_all_clients() -> None:
-    """The SDK finds no room for any KV there, but the measurements ran: only this deployment gets a pool without it."""
-    changes = {
-        **QWEN,
-        "model": "deepseek-ai/DeepSeek-V3",
-        "system": "b200_sxm",
-        "isl": 8192,
-        "osl": 1024,
-        "concurrency": 8,
-    }
-    replay = replay_of(row(**changes))
-    assert (replay.engine["num_gpu_blocks"], replay.engine["block_size"]) == (8 * (8192 + 1024), 1)
-    assert replay.engine["aic_kv_cache_dtype"] == "bfloat16"
-    assert "a KV pool that holds all clients" in replay.stand_ins[0]
-    for others in ({"system": "b300_sxm"}, {"precision": "fp4"}, {"parallelism": Parallelism(8, 1, 8, 1)}):
-        assert "num_gpu_blocks" not in replay_of(row(**{**changes, **others})).engine
+def test_fits_do_not_look_at_starts() -> None:
+    """Clients warmed engines up since January 2026: before that, requests waited for kernels of DeepSeek on SGLang."""
+    cold = {**DEEPSEEK, "facts": {"measured": "2025-11-10"}}
+    replay = replay_of(row(**cold))
+    assert not targets.is_comparable(replay)
+    warm: list[dict[str, Any]] = [
+        {**cold, "engine": "vllm"},
+        {**cold, "facts": {"measured": "2026-03-25"}},
+        DEEPSEEK,
+        {},
+    ]
+    for others in warm:
+        assert targets.is_comparable(replay_of(row(**others)))
+    assert not targets.is_comparable(replay_of(row(concurrency=256)))
 
 
 @pytest.mark.parametrize(
@@ -341,7 +359,7 @@ LLAMA: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "b200_sx
         (LLAMA, {"aic_backend": "sglang"}),
         ({**LLAMA, "precision": "fp4"}, {}),
         ({**LLAMA, "system": "h200_sxm"}, {}),
-        ({"engine": "sglang", "model": "deepseek-ai/DeepSeek-V3"}, {}),
+        (DEEPSEEK, {"aic_fmha_dtype": "bfloat16"}),
     ],
 )
 def test_kernels_that_stand_in(changes: dict[str, Any], kernels: dict[str, str]) -> None:

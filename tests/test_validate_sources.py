@@ -210,6 +210,9 @@ def test_the_public_table() -> None:
     assert len(found) == 1412
     assert sum(m.mode == "agg" for m in found) == 1227
     assert not any("DeepSeek-R1" in m.configuration for m in found)
+    assert {m.facts["measured"][:7] for m in found if m.engine == "sglang" and "V3" in m.model and not m.version} == {
+        "2025-11"
+    }
 
 
 def test_an_engine_has_one_configuration() -> None:

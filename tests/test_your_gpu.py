@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -9,17 +10,21 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import Cli, refused
 
-from dynamo.calibrate import folds
+from dynamo.calibrate import folds, targets
 from dynamo.calibrate.calibration import Calibration, Options, calibrate
 from dynamo.calibrate.knobs import NAMES
 from dynamo.replay import run_synthetic_trace_replay
 from dynamo.validate import sources
 from dynamo.validate.mapping import Rules
+from dynamo.validate.scores import ks_distance
+from dynamo.validate.simulate import simulate
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "your_gpu"
+MEASURED = Path(__file__).parent.parent / "examples" / "measured"
 RULES = Rules(engine={"engine_type": "vllm"})
 POLYNOMIAL = ["--engine", '{"engine_type": "vllm"}', "-j", "1"]
 
@@ -115,6 +120,39 @@ def test_one_factor_of_three_runs(folder: Path, record: Any, cli: Cli, monkeypat
     assert entry["knobs"]["prefill_scale"] == entry["knobs"]["decode_scale"] == pytest.approx(1.25, rel=0.03)
     assert entry["held_out_error"]["ttft"] < 0.05
     assert entry["held_out_error"]["tpot"] < 0.05
+
+
+def test_one_factor_brings_distributions_close() -> None:
+    """Three hundred requests of vLLM, with durations from a table: TTFT and TPOT are nearer than with other factors."""
+    durations = {"planner_profile_data": str(MEASURED / "durations" / "llama-8b-vllm.npz")}
+    rules = Rules(engine={**durations, "num_gpu_blocks": 8561, "block_size": 16, "pass_time": "fused"})
+    runs = sources.read([str(MEASURED / "llmservingsim" / "RTXPRO6000" / "Llama-3.1-8B")])
+    found = calibrate(runs, Options(rules=rules, folds=0, single_scale=True))
+    (replay,) = found.replays
+    choice = found.choice(replay)
+    assert choice is not None
+    requests = replay.measurement.requests
+    assert requests is not None
+
+    def apart(factor: float) -> float:
+        """The larger of the distances of TTFT and TPOT."""
+        engine = {**replay.engine, "prefill_scale": factor, "decode_scale": factor}
+        outcome = simulate(dataclasses.replace(replay, engine=engine))
+        assert outcome.ttft_ms is not None
+        assert outcome.tpot_ms is not None
+        distances = ks_distance(outcome.ttft_ms, requests.ttft_ms), ks_distance(outcome.tpot_ms, requests.tpot_ms)
+        return max(distance for distance in distances if distance is not None)
+
+    factor = choice.knobs[NAMES.index("prefill_scale")]
+    assert factor == choice.knobs[NAMES.index("decode_scale")]
+    assert apart(factor) < min(apart(1), apart(0.95 * factor), apart(1.05 * factor))
+
+
+def test_distance_as_percentiles_tell_it() -> None:
+    values = np.linspace(100, 200, 26)  # a mean, which does not count, and 24 percentiles
+    assert targets.distance(values[:25], values[:25]) == 0
+    assert targets.distance(values[:25] + 1000, values[:25]) == pytest.approx(0.92)  # of those from 4 to 96 %
+    assert targets.distance(values[:25], values[1:]) == pytest.approx(0.04)
 
 
 def test_the_script_makes_six_runs_once(folder: Path) -> None:

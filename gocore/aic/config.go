@@ -206,5 +206,6 @@ func (c Config) KernelsBeside(own Config) string {
 	add("aic_backend", c.Backend, own.Backend)
 	add("aic_gemm_dtype", c.Types.GEMM, own.Types.GEMM)
 	add("aic_moe_dtype", c.Types.MoE, own.Types.MoE)
+	add("aic_fmha_dtype", c.Types.FMHA, own.Types.FMHA)
 	return strings.Join(said, ", ")
 }

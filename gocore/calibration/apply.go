@@ -46,7 +46,7 @@ func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words 
 	if words := e.Kernels.instead(&args); words != "" {
 		set = append(set, words)
 	}
-	if e.Fused && args.Scheduler == engineargs.VLLMOwn && args.Ranks <= 1 && !args.Given.Has("pass_time") {
+	if e.Fused && args.Scheduler == engineargs.VLLMOwn && !args.Given.Has("pass_time") {
 		args.VLLM.Fused = true
 		set = append(set, "pass_time fused")
 	}

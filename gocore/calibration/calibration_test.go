@@ -104,6 +104,29 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// TestKernelsOfAttention: its data type stands in only where the arguments leave it open, and the KV cache stays as it
+// is.
+func TestKernelsOfAttention(t *testing.T) {
+	profile, err := Parse([]byte(`{"format": "dynosim-calibration/1", "entries": [
+		{"level": "model", "engine": "sglang", "timing": "aic", "system": "b200_sxm", "model": "M", "precision": "fp8",
+		"measurements": 12, "kernels": {"aic_fmha_dtype": "bfloat16"}, "knobs": {}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{``: "bfloat16", `, "aic_fmha_dtype": "fp8"`: "fp8"} {
+		args := parse(t, `{"calibration": "p.json", "engine_type": "sglang", "num_gpu_blocks": 500, "aic_backend": "sglang",
+			"aic_system": "b200_sxm", "aic_model_path": "M-FP8", "aic_kv_cache_dtype": "fp8"`+given+`}`)
+		calibrated, words, err := profile.Apply(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types := calibrated.Predictor().Types
+		if types.FMHA != want || types.KVCache != "fp8" || strings.Contains(words, "aic_fmha_dtype") != (given == "") {
+			t.Errorf("%s: %+v, %q", given, types, words)
+		}
+	}
+}
+
 // TestKernelsWithoutSDK: durations that no SDK predicts are of no kernels.
 func TestKernelsWithoutSDK(t *testing.T) {
 	profile, err := Parse([]byte(`{"format": "dynosim-calibration/1", "entries": [
@@ -127,7 +150,9 @@ func TestFamily(t *testing.T) {
 		{"level": "model", ` + common + `"b200_sxm", "model": "Llama-3.1-70B-Instruct-FP8", "precision": "fp8"},
 		{"level": "kin", ` + common + `"b200_sxm", "model": "Kimi-K2.5"},
 		{"level": "kin", ` + common + `"b200_sxm", "model": "Llama-3.1-70B"},
-		{"level": "gpu", ` + common + `"b200_sxm"}]}`))
+		{"level": "gpu", ` + common + `"b200_sxm"},
+		{"level": "model", ` + common + `"b200_sxm", "model": "DeepSeek-V3", "precision": "fp8"},
+		{"level": "model", ` + common + `"b200_sxm", "model": "DeepSeek-V3.1-NVFP4", "precision": "fp4"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +161,12 @@ func TestFamily(t *testing.T) {
 		"moonshotai/Kimi-K2.5":                    3, // measured as int4, so not the entry for fp4
 		"/models/kimi-k2.5-fp4":                   1,
 		"meta-llama/Meta-Llama-3.1-70B":           2,
+		"meta-llama/Llama-3.3-70B-Instruct":       2,
 		"meta-llama/Llama-3.1-70B-Instruct-INT4":  4,
 		"neuralmagic/Llama-3.1-8B-Instruct-FP8":   5,
 		"RedHatAI/Meta-Llama-3.1-70B-FP8-dynamic": 2,
+		"deepseek-ai/DeepSeek-R1-0528":            6,
+		"nvidia/DeepSeek-R1-0528-NVFP4":           7,
 	} {
 		args := parse(t, `{"aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "b200_sxm", "aic_model_path": "`+model+
 			`"}`)
@@ -147,17 +175,21 @@ func TestFamily(t *testing.T) {
 		}
 	}
 	for checkpoint, want := range map[string]string{
-		"":                               "",
-		"gpt-oss-120b":                   "gpt-oss-120b",
-		"meta":                           "meta",
-		"FP8":                            "FP8",
-		"Qwen3-30B-A3B-Instruct-2507":    "Qwen3-30B-A3B",
-		"Meta-Llama-3.1-8B":              "Llama-3.1-8B",
-		"DeepSeek-R1-0528-NVFP4":         "DeepSeek-R1",
-		"MiniMax-M2.5":                   "MiniMax-M2.5",
-		"Qwen3-235B-A22B-FP8":            "Qwen3-235B-A22B",
-		"Meta-Llama-3.1-8B-W4A16-awq":    "Llama-3.1-8B",
-		"Llama-3.3-70B-Instruct-bf16-it": "Llama-3.3-70B",
+		"":                              "",
+		"gpt-oss-120b":                  "gpt-oss-120b",
+		"meta":                          "meta",
+		"FP8":                           "FP8",
+		"Qwen3-30B-A3B-Instruct-2507":   "Qwen3-30B-A3B",
+		"Meta-Llama-3.1-8B":             "Llama-3.1-8B",
+		"DeepSeek-R1-0528-NVFP4":        "DeepSeek-V3",
+		"deepseek-v3-0324":              "deepseek-v3",
+		"DeepSeek-V3.1-NVFP4":           "DeepSeek-V3",
+		"DeepSeek-V3.2":                 "DeepSeek-V3.2",
+		"Llama-3.3-70B-Instruct-FP8":    "Llama-3.1-70B",
+		"MiniMax-M2.5":                  "MiniMax-M2.5",
+		"Qwen3-235B-A22B-FP8":           "Qwen3-235B-A22B",
+		"Meta-Llama-3.1-8B-W4A16-awq":   "Llama-3.1-8B",
+		"Llama-3.2-3B-Instruct-bf16-it": "Llama-3.2-3B",
 	} {
 		if got := Family(checkpoint); got != want {
 			t.Errorf("%q: got %q, want %q", checkpoint, got, want)
@@ -289,16 +321,19 @@ func TestShipped(t *testing.T) {
 // TestOtherKernels: the shipped profile records other kernels for some models in some precisions, on some GPUs.
 func TestOtherKernels(t *testing.T) {
 	for _, test := range []struct {
-		system, model, types string
-		want                 bool
+		engine, system, model, types string
+		want                         bool
 	}{
-		{"h200_sxm", "MiniMaxAI/MiniMax-M2.5", "", true},
-		{"h200_sxm", "MiniMaxAI/MiniMax-M2.5", `, "aic_gemm_dtype": "fp8"`, false},
-		{"h200_sxm", "nvidia/MiniMax-M2.5-NVFP4", "", false},
-		{"b200_sxm", "nvidia/Llama-3.1-70B-Instruct-FP8", "", true},
-		{"h200_sxm", "nvidia/Llama-3.1-70B-Instruct-FP8", "", false},
+		{"vllm", "h200_sxm", "MiniMaxAI/MiniMax-M2.5", "", true},
+		{"vllm", "h200_sxm", "MiniMaxAI/MiniMax-M2.5", `, "aic_gemm_dtype": "fp8"`, false},
+		{"vllm", "h200_sxm", "nvidia/MiniMax-M2.5-NVFP4", "", false},
+		{"vllm", "b200_sxm", "nvidia/Llama-3.1-70B-Instruct-FP8", "", true},
+		{"vllm", "h200_sxm", "nvidia/Llama-3.1-70B-Instruct-FP8", "", false},
+		{"sglang", "h200_sxm", "deepseek-ai/DeepSeek-R1-0528", "", true},
+		{"sglang", "h200_sxm", "deepseek-ai/DeepSeek-R1-0528", `, "aic_fmha_dtype": "bfloat16"`, false},
 	} {
-		args := parse(t, `{"scheduler": "vllm", "aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "`+test.system+
+		args := parse(t, `{"engine_type": "`+test.engine+`", "scheduler": "`+test.engine+`", "aic_backend": "`+
+			test.engine+`", "num_gpu_blocks": 500, "aic_system": "`+test.system+
 			`", "aic_model_path": "`+test.model+`"`+test.types+`}`)
 		if got := OtherKernels(args); got != test.want {
 			t.Errorf("%+v: %v", test, got)

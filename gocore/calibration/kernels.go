@@ -11,7 +11,7 @@ import (
 // Kernels are those whose durations stand in for the kernels of an engine, of which the AIC SDK has no data, or wrong
 // ones: of another backend, or of other data types. "" stays as it is.
 type Kernels struct {
-	Backend, GEMM, MoE string
+	Backend, GEMM, MoE, FMHA string
 }
 
 // kernelFields returns what the kernels of an entry may say: engine arguments.
@@ -19,6 +19,7 @@ func kernelFields() []strictjson.Field {
 	text := strictjson.Text{NonEmpty: true}
 	return []strictjson.Field{
 		{Name: "aic_backend", Type: text}, {Name: "aic_gemm_dtype", Type: text}, {Name: "aic_moe_dtype", Type: text},
+		{Name: "aic_fmha_dtype", Type: text},
 	}
 }
 
@@ -28,7 +29,9 @@ func readKernels(entry *strictjson.Object) Kernels {
 	if given == nil {
 		return Kernels{}
 	}
-	return Kernels{given.Text("aic_backend"), given.Text("aic_gemm_dtype"), given.Text("aic_moe_dtype")}
+	return Kernels{
+		given.Text("aic_backend"), given.Text("aic_gemm_dtype"), given.Text("aic_moe_dtype"), given.Text("aic_fmha_dtype"),
+	}
 }
 
 // instead lets an engine ask for durations of these kernels. words says so, "" if they are its own. Data types that the
@@ -40,6 +43,7 @@ func (k Kernels) instead(args *engineargs.Args) (words string) {
 	}
 	asked.Types.GEMM = cmp.Or(asked.Types.GEMM, k.GEMM)
 	asked.Types.MoE = cmp.Or(asked.Types.MoE, k.MoE)
+	asked.Types.FMHA = cmp.Or(asked.Types.FMHA, k.FMHA)
 	if asked.Backend == "" || asked == args.AIC {
 		return ""
 	}

@@ -39,7 +39,16 @@ func KeyOf(args engineargs.Args) Key {
 	return k
 }
 
-// Family returns the name of the model that a checkpoint is of: without what tells its data type, tuning and date.
+// sameLayers names, for models that differ only in what they were trained on, the one that was measured. Kernels do
+// not see a difference. Source: their config.json.
+var sameLayers = map[string]string{
+	"deepseek-r1": "DeepSeek-V3", "deepseek-v3.1": "DeepSeek-V3", "deepseek-v3.1-terminus": "DeepSeek-V3",
+	"llama-3.3-70b": "Llama-3.1-70B",
+	"minimax-m2":    "MiniMax-M2.5", "minimax-m2.1": "MiniMax-M2.5",
+}
+
+// Family returns the name of the model that a checkpoint is of: without what tells its data type, tuning and date, and
+// one name for models with the same layers.
 func Family(checkpoint string) string {
 	parts := strings.Split(checkpoint, "-")
 	if len(parts) > 1 && strings.EqualFold(parts[0], "meta") {
@@ -48,7 +57,11 @@ func Family(checkpoint string) string {
 	for len(parts) > 1 && isVariant(parts[len(parts)-1]) {
 		parts = parts[:len(parts)-1]
 	}
-	return strings.Join(parts, "-")
+	name := strings.Join(parts, "-")
+	if same, ok := sameLayers[strings.ToLower(name)]; ok {
+		return same
+	}
+	return name
 }
 
 var variants = []string{"instruct", "chat", "it", "hf", "base", "thinking", "awq", "gptq", "dynamic", "block"}
@@ -106,13 +119,14 @@ func (p Profile) Choose(k Key) int {
 	return -1
 }
 
-// measuredAs returns the precision in which a checkpoint was measured, on whatever GPU; "" if there are none or
-// several.
+// measuredAs returns the precision in which a checkpoint was measured, or the one that its layers are named after, on
+// whatever GPU; "" if there are none or several.
 func (p Profile) measuredAs(checkpoint string) string {
 	found := ""
 	for i := range p.Entries {
 		e := &p.Entries[i]
-		if e.Level != "model" || checkpoint == "" || !strings.EqualFold(e.Model, checkpoint) || e.Precision == found {
+		measured := strings.EqualFold(e.Model, checkpoint) || strings.EqualFold(e.Model, Family(checkpoint))
+		if e.Level != "model" || checkpoint == "" || !measured || e.Precision == found {
 			continue
 		}
 		if found != "" {

@@ -113,7 +113,6 @@ var crossRules = []func(*strictjson.Object) error{
 	checkFixed,
 	checkTransfer,
 	checkScheduler,
-	checkPassTime,
 	checkBesideModel,
 	checkGroups, checkHostWords, checkHostCache,
 	checkZeros,

@@ -413,8 +413,6 @@ func TestRefused(t *testing.T) {
 			`scheduler: got "vllm", want engine_type vllm with it, or dynamo with engine_type sglang`},
 		{`{"scheduler": "vllm", "engine_type": "trtllm"}`,
 			`scheduler: got "vllm", want engine_type vllm with it, or dynamo with engine_type trtllm`},
-		{`{"scheduler": "vllm", "dp_size": 2, "pass_time": "fused"}`,
-			`pass_time: got "fused", want separate with dp_size above 1`},
 		{`{"scheduler": "vllm", "pass_time": "max"}`, `pass_time: got "max", want one of separate, fused`},
 		{`{"scheduler": "vllm", "dp_size": 2, "aic_attention_dp_size": 4}`,
 			`aic_attention_dp_size: got 4, want 2, as dp_size, or it left out`},

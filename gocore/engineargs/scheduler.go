@@ -227,14 +227,6 @@ func checkSGLangHandoff(o *strictjson.Object, where string) error {
 // fused is the pass_time of passes that are one forward.
 const fused = "fused"
 
-// checkPassTime refuses to tell the expert layers apart that data-parallel ranks share, of a pass that is one forward.
-func checkPassTime(o *strictjson.Object) error {
-	if o.Text("pass_time") == fused && o.Int("dp_size") > 1 {
-		return mismatch(o, "pass_time", "separate with dp_size above 1")
-	}
-	return nil
-}
-
 // shownOr returns a value as the text has it or, without one, the default.
 func shownOr(o *strictjson.Object, name string, byDefault any) string {
 	if shown := o.Shown(name); shown != "" {

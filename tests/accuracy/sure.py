@@ -23,7 +23,9 @@ TITLE = "### How sure: ranges that hold 80 % of measurements"
 # Fewer rows, or one configuration, tell less than kin do.
 LEAST_ROWS = 8
 # By which factor ranges are wider.
-WIDER = 1.2
+WIDER = 1.23
+# It was looked at while it had another name, which belonged to the five sixths.
+LOOKED_AT = ("MiniMaxAI/MiniMax-M2.5", "h200_sxm", "fp8", "agg", "8", "1", "1", "1", "8")
 # How often configurations are drawn anew, for how far the share of rows in ranges is known.
 DRAWS = 500
 
@@ -94,6 +96,8 @@ def coverage(rows: Sequence[Row], share: Callable[[Row], bool] = lambda row: Tru
 
 def sixth(row: Row) -> bool:
     """Whether a configuration is of the part on which the factor was not chosen."""
+    if tuple(row.configuration.split("|")[: len(LOOKED_AT)]) == LOOKED_AT:
+        return False
     return int(hashlib.sha256(f"kept{row.configuration}".encode()).hexdigest(), 16) % 6 == 0
 
 

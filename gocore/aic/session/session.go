@@ -91,6 +91,10 @@ func (s *Set) WithPool(option string, args engineargs.Args, ranks int) (enginear
 		return args, nil
 	}
 	session, err := s.Open(option, args.AIC)
+	if err != nil && args.Kernels.Backend == args.AIC.Backend {
+		// The SDK has no measurements of the engine's own kernels, but its memory can be divided all the same.
+		session, err = s.Open(option, args.Kernels)
+	}
 	if err != nil {
 		return args, err
 	}

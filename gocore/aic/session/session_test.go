@@ -105,6 +105,39 @@ func TestOfDurations(t *testing.T) {
 	}
 }
 
+// TestPoolOfKernelsThatStandIn: the KV pool is that of the engine's own data types; if the SDK knows no kernels for
+// them, the ones that stand in have the same, but not those of another backend.
+func TestPoolOfKernelsThatStandIn(t *testing.T) {
+	for _, test := range []struct{ missing, backend, want string }{
+		{"", "sglang", "own"}, {`"own"`, "sglang", "other"}, {`"own"`, "trtllm", ""},
+	} {
+		args, _, err := engineargs.ParseLive(`{"aic_backend":"sglang","aic_model_path":"m","aic_fmha_dtype":"own"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args.Kernels = args.AIC
+		args.Kernels.Backend, args.Kernels.Types.FMHA = test.backend, "other"
+		opened := ""
+		sized, err := NewSet(func(question string) (string, error) {
+			switch {
+			case test.missing != "" && strings.Contains(question, test.missing):
+				return `{"error":"aic_model_path: no predictions"}`, nil
+			case strings.HasPrefix(question, `{"capacity"`):
+				return `{"blocks":100}`, nil
+			}
+			for _, name := range []string{"own", "other"} {
+				if strings.Contains(question, `"`+name+`"`) {
+					opened = name
+				}
+			}
+			return `{"session":1,"version":"2","release":"9"}`, nil
+		}).WithPool("here", args, 1)
+		if opened != test.want || (err == nil) != (test.want != "") || err == nil && sized.NumGPUBlocks != 100 {
+			t.Errorf("%+v: got %q, %d blocks, %v", test, opened, sized.NumGPUBlocks, err)
+		}
+	}
+}
+
 func TestPredictions(t *testing.T) {
 	s := &sdk{}
 	set := NewSet(s.ask)

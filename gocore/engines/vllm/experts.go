@@ -1,6 +1,10 @@
 package vllm
 
-import "dynosim/gocore/timing"
+import (
+	"slices"
+
+	"dynosim/gocore/timing"
+)
 
 // shareExperts corrects how long the batches of all ranks take. Each was measured as if all ranks had its tokens. But
 // expert layers exchange tokens between the ranks, so what they take depends on the tokens of all ranks together, and
@@ -15,24 +19,48 @@ func (g *Group) shareExperts() {
 	if !clock.KnowsExperts() {
 		return
 	}
+	fused := g.ranks[0].rules.Fused && slices.ContainsFunc(g.ranks, func(r rank) bool { return r.batch.computesPrompts() })
 	prompts, decodes := 0, 0
 	for i := range g.ranks {
 		b := g.ranks[i].batch
 		prompts += b.promptTokens()
-		decodes += b.tokens()
+		decodes += b.decodeTokens(fused)
 	}
 	prefillMs := clock.ExpertsMs(timing.Prefill, ceilDiv(prompts, len(g.ranks)))
-	decodeMs := clock.ExpertsMs(timing.Decode, ceilDiv(decodes, len(g.ranks)))
+	decodeMs := decodeExpertsMs(clock, ceilDiv(decodes, len(g.ranks)), fused)
 	for i := range g.ranks {
-		r := &g.ranks[i]
-		if !r.batch.empty() {
-			r.batch.durations.replaceExperts(
-				prefillMs-clock.ExpertsMs(timing.Prefill, r.batch.promptTokens()),
-				decodeMs-clock.ExpertsMs(timing.Decode, r.batch.tokens()),
-				r.batch.tokens() > 0,
-			)
+		b := g.ranks[i].batch
+		if b.empty() {
+			continue
 		}
+		own := fused && b.computesPrompts() // other ranks measured a pass without prompts
+		b.durations.replaceExperts(
+			prefillMs-clock.ExpertsMs(timing.Prefill, b.promptTokens()),
+			decodeMs-decodeExpertsMs(clock, b.decodeTokens(own), own),
+			b.tokens() > 0,
+		)
 	}
+}
+
+// decodeExpertsMs returns what the expert layers take for the tokens of requests that decode. In a fused pass that
+// computes prompts, these pay what the experts take for any forward, those of one token.
+func decodeExpertsMs(clock *timing.Clock, tokens int, fused bool) float64 {
+	took := clock.ExpertsMs(timing.Decode, tokens)
+	if fused {
+		took = max(0, took-clock.ExpertsMs(timing.Decode, 1))
+	}
+	return took
+}
+
+func (b *batch) computesPrompts() bool { return b.durations.prefillCount > 0 }
+
+// decodeTokens returns the number of tokens that experts compute apart from those of prompts: not the last token of a
+// prompt, in a fused pass.
+func (b *batch) decodeTokens(fused bool) int {
+	if fused {
+		return b.tokens() - b.durations.ended
+	}
+	return b.tokens()
 }
 
 // promptTokens returns the number of prompt tokens that a batch computes, as the timing model is asked for them: the

@@ -39,7 +39,8 @@ func rankArgs(t *testing.T, more string) engineargs.Args {
 
 // TestExpertsOfAllRanks sends 12 prompt tokens to one of four ranks. Each rank has the experts of 12 / 4 = 3 of them to
 // compute, and of one token that comes out, as a quarter is rounded up: 12*1 + 3*10 + 2 + 20 = 64 ms. Then it decodes
-// while another rank computes as long a prompt; at last both decode.
+// while another rank computes as long a prompt; at last both decode. Where passes are one forward, the prompts pay for
+// the token that comes out, and for the experts of the one that decodes beside them: 12*1 + 3*10 = 42 ms.
 func TestExpertsOfAllRanks(t *testing.T) {
 	for _, c := range []struct {
 		model timing.Model
@@ -52,6 +53,10 @@ func TestExpertsOfAllRanks(t *testing.T) {
 		{expertTimes{known: true}, `, "dp_size": 4, "step_overhead_us": 5000`, []float64{69, 138, 165}},
 		{expertTimes{}, `, "dp_size": 4`, []float64{154, 308, 330}},
 		{expertTimes{known: true}, `, "dp_size": 2`, []float64{94, 188, 210}},
+		{expertTimes{known: true}, `, "dp_size": 4, "pass_time": "fused"`, []float64{42, 84, 106}},
+		{expertTimes{known: true}, `, "dp_size": 2, "pass_time": "fused"`, []float64{72, 144, 166}},
+		{expertTimes{known: true}, `, "dp_size": 4, "pass_time": "fused", "step_overhead_us": 5000`, []float64{47, 94, 121}},
+		{expertTimes{}, `, "dp_size": 4, "pass_time": "fused"`, []float64{132, 264, 286}},
 	} {
 		g := NewGroup(rankArgs(t, c.more), engine.Setup{Model: c.model, Explain: true})
 		now := 0.0

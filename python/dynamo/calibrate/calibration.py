@@ -157,7 +157,7 @@ def _as_one_forward(replay: Replay) -> Replay:
     What AIC predicts for prompts and for decoding counts twice in passes that do both; knobs would make up for that.
     """
     engine = replay.engine
-    if engine.get("scheduler") != "vllm" or "aic_backend" not in engine or int(engine.get("dp_size", 1)) > 1:
+    if engine.get("scheduler") != "vllm" or "aic_backend" not in engine:
         return replay
     return replace(replay, engine={"pass_time": "fused", **engine})
 

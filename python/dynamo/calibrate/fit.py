@@ -106,6 +106,8 @@ class Fit:
     departure: float
     # Logarithms of what multiplies these estimates, and how many measurements they are of.
     factors: Mapping[FactorKey, tuple[Vector, int]] = field(default_factory=dict)
+    # What the fit minimises for each measurement, of its formula and the values of the knobs.
+    measure: Callable[[Response, Vector], float] = field(default_factory=lambda: misfit_of)
 
     def values(self, subject: Subject) -> Vector | None:
         """Returns the logarithms of the knobs of a subject that was fitted."""
@@ -133,7 +135,7 @@ class Fit:
         for response in responses:
             found = self.values(response.subject)
             assert found is not None, "every response has been fitted"
-            total += misfit_of(response, np.exp(found))
+            total += self.measure(response, np.exp(found))
         return total
 
 

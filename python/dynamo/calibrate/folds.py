@@ -12,7 +12,7 @@ import numpy as np
 from dynamo.calibrate import profile, targets
 from dynamo.calibrate.fit import Fit, fit
 from dynamo.calibrate.response import Response
-from dynamo.calibrate.targets import Part, is_fitted
+from dynamo.calibrate.targets import Part, is_comparable
 from dynamo.calibrate.trials import Task, Trial
 from dynamo.validate.measurement import Replay
 from dynamo.validate.scores import METRICS
@@ -91,7 +91,7 @@ def held_out(responses: Sequence[Response], without: Sequence[Fold]) -> list[Hel
 
 def tells(responses: Sequence[Response]) -> list[Response]:
     """Returns the responses that a fit looks at, or all if it would look at none."""
-    return [r for r in responses if is_fitted(r.replay)] or list(responses)
+    return [r for r in responses if is_comparable(r.replay)] or list(responses)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamo.calibrate.knobs import Vector
+from dynamo.validate.campaigns import measured_start
 from dynamo.validate.measurement import Figures, Measurement, Replay
 from dynamo.validate.scores import FIGURES, METRICS
 from dynamo.validate.simulate import Outcome
 from dynamo.validate.sources.silicon import CAMPAIGNS
 
-# Of single requests, the mean and these percentiles describe the distribution.
-_PERCENTILES = tuple(range(10, 100, 10))
+# Of single requests, the mean and these percentiles describe the distribution: as many as a KS distance needs.
+_PERCENTILES = tuple(range(4, 100, 4))
 
 
 @dataclass(frozen=True)
@@ -58,33 +59,31 @@ _MOST_CLIENTS = 128
 
 
 def is_comparable(replay: Replay) -> bool:
-    """Reports whether a measurement tells something about the knobs: fits look at most of these, and scores list them
-    apart.
+    """Reports whether a measurement tells something about the knobs: fits look at these, and scores list them apart.
 
     Left out are requests that waited for KV, which shows in a TTFT of more than a third of the time that the answer
-    took; and, of the silicon table, more than 128 clients, and Llama-3.1-8B, which was measured with a prefix cache.
+    took; and, of the silicon table, more than 128 clients, Llama-3.1-8B, which was measured with a prefix cache, and
+    those that measured a start.
     """
     m = replay.measurement
     if m.source in CAMPAIGNS and ((m.concurrency or 0) > _MOST_CLIENTS or "Llama-3.1-8B" in m.model):
+        return False
+    if measured_start(m):
         return False
     if m.concurrency is None or not isinstance(m.osl, int):
         return True
     return (m.ttft.mean or 0) <= (m.tpot.mean or 0) * m.osl / 3 or m.osl == 1
 
 
-def is_fitted(replay: Replay) -> bool:
-    """Reports whether fits look at a measurement: the comparable ones, but not DeepSeek on SGLang.
-
-    Its attention is that of another data type, its runs of 2025 seem to have measured a start, and which of its rows
-    drafted tokens is not marked: a fit with it predicts all other models worse, and itself, too (docs/accuracy.md).
-    """
-    m = replay.measurement
-    return is_comparable(replay) and not (m.source in CAMPAIGNS and m.engine == "sglang" and "DeepSeek" in m.model)
-
-
 def _known(of: Figures, values: Figures) -> Vector:
     names = [name for name in FIGURES if getattr(of, name)]
     return np.array([math.nan if getattr(values, name) is None else getattr(values, name) for name in names])
+
+
+def distance(simulated: Vector, measured: Vector) -> float:
+    """Returns the KS distance of two distributions, from 0 to 1, as far as their percentiles tell it."""
+    shares = np.array(_PERCENTILES) / 100
+    return float(np.max(np.abs(np.interp(measured[1:], simulated[1:], shares) - shares)))
 
 
 def _distribution(values: NDArray[np.float64]) -> Vector:

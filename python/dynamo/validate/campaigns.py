@@ -14,8 +14,10 @@ _BLACKWELL = ("b200_sxm", "b300_sxm", "gb200", "gb300")
 _HOPPER = ("h100_sxm", "h200_sxm")
 # What both campaigns measured.
 MODELS = ("DeepSeek", "GLM-5", "Kimi-K2", "Llama-3.1", "MiniMax-M2", "Qwen3", "gpt-oss")
-# The clients of both campaigns send this many requests each. With 4 the burst at the start weighs 2.5 times too much.
+# Most clients of both campaigns send this many requests each. With 4 the burst at the start weighs 2.5 times too much.
 REQUESTS_PER_CLIENT = 10
+# A prompt of 7,140 tokens arrived at the server as 35,921 (InferenceX, pull request 937).
+RETOKENIZED = 35_921 / 7_140
 
 
 def refuse_what_is_not_replayed(row: Measurement) -> None:
@@ -53,11 +55,38 @@ def lengths(row: Measurement) -> tuple[Length, Length]:
     else, vLLM beside running answers. Varied lengths of answers stand in for the jitter of clients.
     """
     isl, osl = _tokens(row.isl), _tokens(row.osl)
+    if _was_tokenized_otherwise(row):
+        isl = round(isl * RETOKENIZED)
     if row.source == "gap" and row.engine == "vllm":
         return isl, f"uniform({int(0.8 * osl)},{int(1.2 * osl)})"
     if row.source == "gap":
         return isl, osl
     return f"uniform({int(0.8 * isl)},{isl})", f"uniform({int(0.8 * osl)},{osl})"
+
+
+def measured_start(row: Measurement) -> bool:
+    """Reports whether the first requests of a row waited for kernels to be compiled.
+
+    Clients of InferenceX warm engines up since the end of January 2026 (pull request 480), and SGLang fetches and
+    compiles kernels of DeepSeek when they are first used: with 32 clients or more all TTFTs were 7 to 9 s, whatever the
+    lengths. vLLM does that before it takes requests.
+    """
+    cold = row.source == "inferencex" and row.facts.get("measured", "2026-02") < "2026-02"
+    return cold and row.engine == "sglang" and "DeepSeek" in row.model
+
+
+def requests(row: Measurement, clients: int) -> int:
+    """Returns how many requests all clients sent; GLM-5 on H200 has a script of its own, with half as many."""
+    return clients * (5 if "GLM" in row.model and row.system in _HOPPER else REQUESTS_PER_CLIENT)
+
+
+def _was_tokenized_otherwise(row: Measurement) -> bool:
+    """Reports whether the server of a row made more tokens of a prompt than its client.
+
+    Images of SGLang since 0.5.10 have Transformers 5, whose tokenizer of DeepSeek splits text otherwise; SGLang mends
+    it, the client of InferenceX did not before May 2026 (InferenceX, pull requests 937 and 1502).
+    """
+    return row.engine == "sglang" and "DeepSeek" in row.model and row.version.startswith("0.5.10")
 
 
 def prompts(row: Measurement) -> int:
@@ -85,15 +114,16 @@ def parallelism(row: Measurement) -> Parallelism:
         return Parallelism(stated.tp, max(1, experts // stated.tp), stated.moe_tp, stated.moe_ep)
     if row.source == "inferencex" and stated.moe_tp == 1 and stated.tp > 1 and stated.moe_ep == stated.tp**2:
         return Parallelism(stated.tp, 1, 1, stated.tp)  # tp 4, ep 16 is TP 4 with EP 4
-    if _computes_blocks_of_experts(row) and stated.moe_tp == stated.tp == 8:
-        return Parallelism(8, 1, 1, 8)
+    if _has_expert_parallelism_unsaid(row):
+        return Parallelism(stated.tp, 1, 1, stated.tp)
     if stated.tp > 16:
         raise Refusal(f"aggregated on {stated.tp} GPUs: not one engine")
     return Parallelism(stated.tp, 1, stated.moe_tp, stated.moe_ep)
 
 
-def ran_on_fewer_gpus(row: Measurement) -> Parallelism | None:
-    """Returns what ran if the columns of a row multiply to more GPUs than that; None for all others.
+def ran_otherwise(row: Measurement) -> Parallelism | None:
+    """Returns what ran if the columns of a row have more GPUs, or experts that are spread otherwise; None for all
+    others.
 
     The same engine stands in other rows with the right columns, or with other wrong ones.
     """
@@ -104,7 +134,8 @@ def ran_on_fewer_gpus(row: Measurement) -> Parallelism | None:
     except Refusal:
         return None
     stated = row.parallelism
-    return ran if ran.tp * ran.attention_dp < stated.tp * stated.attention_dp else None
+    fewer = ran.tp * ran.attention_dp < stated.tp * stated.attention_dp
+    return ran if fewer or ran.moe_ep != stated.moe_ep else None
 
 
 def _with_attention_dp(row: Measurement) -> Parallelism:
@@ -123,25 +154,47 @@ def _with_both_for_experts(stated: Parallelism) -> Parallelism:
     return Parallelism(stated.moe_tp, 1, stated.moe_tp // stated.moe_ep, stated.moe_ep)
 
 
-def _computes_blocks_of_experts(row: Measurement) -> bool:
-    """Reports whether vLLM cannot divide experts by 8: 1,536 columns in blocks of 128 (recipes of vLLM for MiniMax).
+def _has_expert_parallelism_unsaid(row: Measurement) -> bool:
+    """Reports whether experts were on all GPUs of a row that the table has with tensor parallelism alone.
 
-    With TP 8 the script enabled expert parallelism (InferenceX, pull request 869), which the table does not say.
+    MiniMax FP8 on vLLM: it cannot divide experts by 8, 1,536 columns in blocks of 128 (recipes of vLLM for MiniMax; the
+    script has it since InferenceX, pull request 869), and until release 0.17 the script for B200 always had it
+    (pull request 757). DeepSeek FP4 on B200: what the scripts were started with (nvidia-master.yaml).
     """
-    return row.engine == "vllm" and "MiniMax" in row.model and row.precision == "fp8"
+    stated = row.parallelism
+    if row.source != "inferencex" or stated.moe_tp != stated.tp:
+        return False
+    if row.engine == "vllm" and "MiniMax" in row.model and row.precision == "fp8":
+        return stated.tp == 8 or (row.system == "b200_sxm" and row.version == "0.17.0")
+    return row.engine == "sglang" and "DeepSeek" in row.model and (row.system, row.precision) == ("b200_sxm", "fp4")
 
 
-def has_fp8_cache(row: Measurement) -> bool:
+def kv_cache(row: Measurement) -> str:
+    """Returns the data type of the KV cache, "" for that of the checkpoint.
+
+    SGLang keeps it in bf16 on Hopper unless its flag says otherwise (SGLang, issues 3995 and 11989), but the SDK takes
+    FP8 for latent attention.
+    """
+    if _has_fp8_cache(row):
+        return "fp8"
+    return "bfloat16" if row.engine == "sglang" and _has_latent_attention(row) else ""
+
+
+def _has_fp8_cache(row: Measurement) -> bool:
     """Reports whether the engine was set to keep KV in FP8 (script)."""
     if row.source == "gap" or row.precision in ("bf16", "int4"):
         return False
     if row.engine == "sglang":
-        return not (row.system == "h200_sxm" and "DeepSeek" in row.model)
+        return not (row.system in _HOPPER and _has_latent_attention(row))
     if "MiniMax" in row.model:
         return row.system in _BLACKWELL and row.version not in ("0.15.1", "0.16.0", "0.17.0")
     if "70B" in row.model:
         return not (row.system == "h100_sxm" and row.parallelism.tp == 2)
     return row.system in _BLACKWELL
+
+
+def _has_latent_attention(row: Measurement) -> bool:
+    return "DeepSeek" in row.model or "GLM" in row.model
 
 
 def batched_tokens(row: Measurement) -> int:
@@ -169,6 +222,8 @@ def sglang_chunk(row: Measurement) -> int:
         return 8192
     if "Qwen3.5" in row.model and row.precision == "fp8":
         return 16384 if row.system in _HOPPER or row.version != "0.5.9" else 32768
+    if _fills_four(row):
+        return 8192
     return 16384 if row.precision == "fp4" and "DeepSeek" in row.model else 32768
 
 
@@ -176,13 +231,17 @@ def sglang_running(row: Measurement) -> int:
     """Returns SGLang's max_running_requests (script)."""
     if row.source == "gap":
         return 1024
+    if _fills_four(row):
+        return 32
     return 128 if row.system in _BLACKWELL and not _has_more_rows(row) else 256
 
 
 def memory_share(row: Measurement) -> float | None:
     """Returns SGLang's mem_fraction_static where its script sets another one than the engine would; None elsewhere."""
-    if row.engine != "sglang" or not any(name in row.model for name in ("DeepSeek", "GLM-5")):
+    if row.engine != "sglang" or not _has_latent_attention(row):
         return None
+    if _fills_four(row):
+        return 0.95
     return 0.82 if "DeepSeek" in row.model and row.precision == "fp8" else 0.85
 
 
@@ -198,7 +257,15 @@ def receive_interval(row: Measurement, clients: int) -> int:
         return 30
     if "Qwen3.5" in row.model and row.precision == "fp8" and row.version == "0.5.10.post1":
         return 10
-    return 10 if clients < 16 else 30
+    return 10 if clients < 16 or _fills_four(row) else 30
+
+
+def _fills_four(row: Measurement) -> bool:
+    """Reports whether a row is DeepSeek FP8 on four GPUs of Blackwell, which its weights nearly fill: the scripts have
+    other limits for it.
+    """
+    spread = row.parallelism
+    return "DeepSeek" in row.model and row.precision == "fp8" and row.system in _BLACKWELL and spread.tp == 4
 
 
 def _has_more_rows(row: Measurement) -> bool:

@@ -80,14 +80,14 @@ def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
     assert clients is not None, "refused above"
     spread = campaigns.parallelism(row)
     model, types = checkpoint(row.model, row.precision)
-    if campaigns.has_fp8_cache(row):
-        types = {**types, "kv_cache": "fp8"}
+    if cache := campaigns.kv_cache(row):
+        types = {**types, "kv_cache": cache}
     engine: dict[str, Any] = {
         **_aic(row, model, types, spread, dense=is_dense(row.model)),
         **_limits(row, clients, spread.attention_dp, own_scheduler=rules.own_scheduler),
     }
     isl, osl = campaigns.lengths(row)
-    workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl, campaigns.prompts(row))
+    workload = ClosedLoop(clients, campaigns.requests(row, clients), isl, osl, campaigns.prompts(row))
     instead = stand_ins.stand_in(row)
     if instead is None:
         return Replay(row, {**engine, **_memory(row)}, workload)
@@ -120,7 +120,7 @@ def _split_replay(row: Measurement, rules: Rules) -> Replay:
         }
         engines[pool] = _overridden(engine, rules.engine)
     isl, osl = campaigns.lengths(row)
-    workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl)
+    workload = ClosedLoop(clients, campaigns.requests(row, clients), isl, osl)
     split = Split(engines["prefill"], *(splits.workers(row, pool) for pool in POOLS))
     return Replay(row, engines["decode"], workload, words, split=split)
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dynamo.validate.checkpoints import SAME_MODEL
+
 PERCENTILES = (50, 90, 99)
 POOLS = ("prefill", "decode")
 # Tokens of a prompt or an answer: a number, or a distribution as the options of a replay spell it.
@@ -101,7 +103,8 @@ class Measurement:
     @property
     def group(self) -> tuple[str, str, str, str]:
         """Engine, model without its owner, GPU and precision: what errors are listed by."""
-        return self.engine, self.model.rpartition("/")[2], self.system, self.precision or "bf16"
+        model = SAME_MODEL.get(self.model, self.model)
+        return self.engine, model.rpartition("/")[2], self.system, self.precision or "bf16"
 
     def refuse_unknown_workers(self) -> None:
         """Raises Refusal for a run in two pools of which the number of workers is not known."""

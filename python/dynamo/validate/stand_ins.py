@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dynamo.validate.measurement import Measurement, longest
+from dynamo.validate.measurement import Measurement
 
 _BLACKWELL = ("b200_sxm", "b300_sxm")
 _HOPPER = ("h100_sxm", "h200_sxm")
 # Engine arguments that say which kernels durations are of, and nothing else about an engine.
-_KERNELS = ("aic_backend", "aic_gemm_dtype", "aic_moe_dtype")
+_KERNELS = ("aic_backend", "aic_gemm_dtype", "aic_moe_dtype", "aic_fmha_dtype")
 
 
 # Kernels that take the place of those that the SDK lacks: its SGLang has no attention of DeepSeek in FP8.
-DEEPSEEK = {"aic_fmha_dtype": "bfloat16", "aic_kv_cache_dtype": "bfloat16"}
+DEEPSEEK = {"aic_fmha_dtype": "bfloat16"}
 DEEPSEEK_WORDS = "DeepSeek on SGLang: attention in bf16 for FP8"
-DEEPSEEK_FP8_ON_FOUR = "DeepSeek FP8 on four b200_sxm: attention in bf16 for FP8, and a KV pool that holds all clients"
 
 
 class StandIn(NamedTuple):
@@ -43,14 +42,10 @@ def stand_in(row: Measurement) -> StandIn | None:
 
 
 def _deepseek_on_sglang(row: Measurement) -> StandIn | None:
-    """The SDK has no FP8 MLA of SGLang 0.5.14, but data of attention in bf16."""
-    if row.engine != "sglang" or "DeepSeek" not in row.model:
-        return None
-    if (row.system, row.precision, row.parallelism.tp) == ("b200_sxm", "fp8", 4):
-        # By the SDK 98 % of the GPU are taken before there is any KV. It ran, and by its TTFT no request waited for KV.
-        tokens = (row.concurrency or 1) * (longest(row.isl or 0) + longest(row.osl or 0))
-        return StandIn(DEEPSEEK_FP8_ON_FOUR, {**DEEPSEEK, "num_gpu_blocks": tokens, "block_size": 1})
-    return StandIn(DEEPSEEK_WORDS, DEEPSEEK)
+    """The SDK has no FP8 MLA of SGLang, but data of attention in bf16 over a KV cache in FP8."""
+    if row.engine == "sglang" and "DeepSeek" in row.model:
+        return StandIn(DEEPSEEK_WORDS, DEEPSEEK)
+    return None
 
 
 def _minimax_fp8(row: Measurement) -> StandIn | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dynamo.validate import campaigns
+from dynamo.validate.checkpoints import SAME_MODEL
 from dynamo.validate.measurement import POOLS, Figures, Measurement, Parallelism
 from dynamo.validate.sources.checks import BadSource, count, number
 from dynamo.validate.sources.file import SourceFile
@@ -32,8 +33,6 @@ _MEASURED = ("silicon_ttft_ms", "silicon_tpot_ms")
 # Parallelism of the one engine, or of prefill and decode workers, in the order of the table.
 _SIZES = ("tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
 _POOLS = tuple(f"{pool}_{name}" for pool in POOLS for name in ("num_workers", *_SIZES))
-# The two names of one model whose rows repeat each other.
-_SAME_MODEL = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
 _INFERENCEX_SHAPES = ((1024, 1024), (1024, 8192), (8192, 1024))
 
 
@@ -85,9 +84,9 @@ def _measurement(row: Mapping[str, str], file: str, where: str) -> Measurement:
         ttft=_mean(row, "silicon_ttft_ms", where),
         tpot=_mean(row, "silicon_tpot_ms", where),
         configuration=configuration(row),
-        facts={name: row[name] for name in _POOLS},
+        facts={**{name: row[name] for name in _POOLS}, **_measured(row["silicon_data_source"])},
     )
-    ran = campaigns.ran_on_fewer_gpus(measurement)
+    ran = campaigns.ran_otherwise(measurement)
     return measurement if ran is None else replace(measurement, configuration=configuration({**row, **_sizes(ran)}))
 
 
@@ -109,8 +108,14 @@ def campaign(model: str, isl: int, osl: int) -> str:
 
 def configuration(row: Mapping[str, str]) -> str:
     """Model, system, precision, mode and all parallelism: what splits of the table keep together."""
-    model = _SAME_MODEL.get(row["model_path"], row["model_path"])
+    model = SAME_MODEL.get(row["model_path"], row["model_path"])
     return "|".join([model, row["system"], row["precision"], row["mode"], *(row[name] for name in (*_SIZES, *_POOLS))])
+
+
+def _measured(source: str) -> dict[str, str]:
+    """The date of a measurement, as year, month and day, where the source says it."""
+    found = re.search(r"measured=(\d{4}-\d{2}-\d{2})", source)
+    return {"measured": found[1]} if found else {}
 
 
 def _concurrency(source: str) -> int | None:
