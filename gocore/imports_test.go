@@ -71,7 +71,7 @@ var areas = []struct {
 			"engines/internal/storage", "engines/internal/transit", "engineargs", "kvcache", "kvcache/radix", "timing"},
 		"worker": {"engine", "worker/intake", "engines/mocker/sglang", "engines/sglang",
 			"engines/mocker/vllm", "engines/vllm", "engineargs", "strictjson", "timing"},
-		"calibration": {"engineargs", "spelling", "strictjson"},
+		"calibration": {"aic", "engineargs", "spelling", "strictjson"},
 		"cachetrace":  {"engine", "engineargs", "kvcache", "worker"},
 	}},
 	{"many engines in virtual time, and on the clock", map[string][]string{

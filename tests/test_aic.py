@@ -364,7 +364,7 @@ def test_what_durations_are_of(fake: Path, cli: Cli, folder: Path) -> None:
     done = cli(*ONE, *engine(**common, scheduler="vllm"))
     assert (
         "\nDurations: AIC 0.12.0, h200_sxm, gpt-oss-120b FP4, vLLM 0.2; calibration auto (model)\n"
-        "Measured error of TTFT here 7 %, TPOT 4 % (33 rows, median)\n"
+        "Measured error of TTFT here 7 %, TPOT 2 % (33 rows, median)\n"
     ) in done.stdout
     done = cli(*ONE, *engine(**common))
     assert "(33 rows, median), by vLLM's own rules, which this run does not follow\n" in done.stdout

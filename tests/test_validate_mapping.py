@@ -106,10 +106,17 @@ def test_lengths_are_drawn_as_the_scripts_drew_them() -> None:
 
 
 def test_servers_with_another_tokenizer_had_longer_prompts() -> None:
-    prompts, answers = campaigns.lengths(row(**{**DEEPSEEK, "system": "b300_sxm", "version": "0.5.10.post1"}))
-    assert (prompts, answers) == ("uniform(4121,5152)", "uniform(6553,8192)")
-    for others in (DEEPSEEK, {**QWEN, "version": "0.5.10.post1"}, {**DEEPSEEK, "engine": "vllm", "version": "0.5.10"}):
-        assert campaigns.lengths(row(**others))[0] == "uniform(819,1024)"
+    longer = {**DEEPSEEK, "version": "0.5.10.post1", "facts": {"measured": "2026-04-17"}}
+    assert campaigns.lengths(row(**longer)) == ("uniform(4121,5152)", "uniform(6553,8192)")
+    others: list[dict[str, Any]] = [
+        {"version": "0.5.9"},
+        {"version": "0.5.100"},
+        {"facts": {"measured": "2026-05-22"}},
+        {"model": QWEN["model"]},
+        {"engine": "vllm"},
+    ]
+    for changes in others:
+        assert campaigns.lengths(row(**{**longer, **changes}))[0] == "uniform(819,1024)"
 
 
 def test_ten_requests_per_client() -> None:
@@ -226,7 +233,7 @@ def test_deepseek_on_sglang_computes_attention_in_bf16() -> None:
     assert replay.stand_ins == ("DeepSeek on SGLang: attention in bf16 for FP8",)
 
 
-def test_fits_do_not_look_at_starts() -> None:
+def test_fits_do_not_look_at_cold_starts() -> None:
     """Clients warmed engines up since January 2026: before that, requests waited for kernels of DeepSeek on SGLang."""
     cold = {**DEEPSEEK, "facts": {"measured": "2025-11-10"}}
     replay = replay_of(row(**cold))
@@ -300,7 +307,7 @@ def test_a_split_by_the_rules_of_the_mocker() -> None:
 
 def test_deepseek_on_sglang_is_replayed_as_a_split() -> None:
     replay = split_of({}, **{**QWEN, "model": "deepseek-ai/DeepSeek-V3"})
-    assert replay.stand_ins[1:] == ("DeepSeek on SGLang: attention in bf16 for FP8",)
+    assert replay.stand_ins[1:] == ("DeepSeek on SGLang: attention in bf16 for FP8, with a KV cache in bf16",)
     assert replay.engine["aic_kv_cache_dtype"] == replay.split.prefill["aic_fmha_dtype"] == "bfloat16"
 
 

@@ -150,9 +150,15 @@ def test_one_factor_brings_distributions_close() -> None:
 
 def test_distance_as_percentiles_tell_it() -> None:
     values = np.linspace(100, 200, 26)  # a mean, which does not count, and 24 percentiles
-    assert targets.distance(values[:25], values[:25]) == 0
+    assert targets.distance(values[:25], values[:25]) == pytest.approx(0)
     assert targets.distance(values[:25] + 1000, values[:25]) == pytest.approx(0.92)  # of those from 4 to 96 %
     assert targets.distance(values[:25], values[1:]) == pytest.approx(0.04)
+    same = np.full(25, 7.0)
+    assert targets.distance(same, same) == pytest.approx(0)
+    assert targets.distance(same, same + 1) == pytest.approx(0.92)
+    assert targets.distance(np.repeat([7.0, 1, 2], [1, 12, 12]), np.repeat([7.0, 1, 2], [1, 6, 18])) == pytest.approx(
+        0.24
+    )
 
 
 def test_the_script_makes_six_runs_once(folder: Path) -> None:

@@ -171,8 +171,8 @@ func Of(o *strictjson.Object) Config {
 		MoETP:       o.Int("aic_moe_tp_size"),
 		MoEEP:       o.Int("aic_moe_ep_size"),
 		Types: DataTypes{
-			GEMM: dataType(o, "aic_gemm_dtype"), MoE: dataType(o, "aic_moe_dtype"), FMHA: dataType(o, "aic_fmha_dtype"),
-			KVCache: dataType(o, "aic_kv_cache_dtype"), Comm: dataType(o, "aic_comm_dtype"),
+			GEMM: DataType(o, "aic_gemm_dtype"), MoE: DataType(o, "aic_moe_dtype"), FMHA: DataType(o, "aic_fmha_dtype"),
+			KVCache: DataType(o, "aic_kv_cache_dtype"), Comm: DataType(o, "aic_comm_dtype"),
 		},
 		Drafts: o.Int("aic_nextn"),
 	}
@@ -182,8 +182,8 @@ func Of(o *strictjson.Object) Config {
 	return c
 }
 
-// dataType returns the SDK's name of a data type, "" for one of the words that say nothing.
-func dataType(o *strictjson.Object, name string) string {
+// DataType returns the SDK's name of a data type, "" for one of the words that say nothing.
+func DataType(o *strictjson.Object, name string) string {
 	switch word := strings.TrimSpace(o.Text(name)); strings.ToLower(word) {
 	case "", "auto", "none", "null":
 		return ""

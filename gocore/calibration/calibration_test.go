@@ -71,6 +71,25 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestSameLayers: of models with the same layers an engine takes the entry of its own, if there is one.
+func TestSameLayers(t *testing.T) {
+	const common = `"level": "model", "engine": "vllm", "timing": "aic", "system": "b200_sxm", "precision": "fp8"`
+	profile, err := Parse([]byte(`{"format": "dynosim-calibration/1", "entries": [
+		{` + common + `, "model": "DeepSeek-V3"}, {` + common + `, "model": "DeepSeek-R1"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]int{
+		"deepseek-ai/DeepSeek-V3-0324": 0, "deepseek-ai/DeepSeek-R1-0528": 1, "deepseek-ai/DeepSeek-V3.1": -1,
+	} {
+		args := parse(t, `{"aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "b200_sxm", "aic_model_path": "`+
+			model+`"}`)
+		if got := profile.Choose(KeyOf(args)); got != want {
+			t.Errorf("%s: got entry %d, want %d", model, got, want)
+		}
+	}
+}
+
 // TestKernels: an engine asks for durations of the kernels that its entry was fitted with, unless its arguments say
 // which; all else follows from its own.
 func TestKernels(t *testing.T) {
@@ -183,6 +202,8 @@ func TestFamily(t *testing.T) {
 		"Meta-Llama-3.1-8B":             "Llama-3.1-8B",
 		"DeepSeek-R1-0528-NVFP4":        "DeepSeek-V3",
 		"deepseek-v3-0324":              "deepseek-v3",
+		"DeepSeek-R1-0528-FP4-v2":       "DeepSeek-V3",
+		"DeepSeek-V2":                   "DeepSeek-V2",
 		"DeepSeek-V3.1-NVFP4":           "DeepSeek-V3",
 		"DeepSeek-V3.2":                 "DeepSeek-V3.2",
 		"Llama-3.3-70B-Instruct-FP8":    "Llama-3.1-70B",

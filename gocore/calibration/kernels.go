@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
 )
@@ -30,7 +31,8 @@ func readKernels(entry *strictjson.Object) Kernels {
 		return Kernels{}
 	}
 	return Kernels{
-		given.Text("aic_backend"), given.Text("aic_gemm_dtype"), given.Text("aic_moe_dtype"), given.Text("aic_fmha_dtype"),
+		given.Text("aic_backend"), aic.DataType(given, "aic_gemm_dtype"), aic.DataType(given, "aic_moe_dtype"),
+		aic.DataType(given, "aic_fmha_dtype"),
 	}
 }
 

@@ -50,18 +50,26 @@ var sameLayers = map[string]string{
 // Family returns the name of the model that a checkpoint is of: without what tells its data type, tuning and date, and
 // one name for models with the same layers.
 func Family(checkpoint string) string {
-	parts := strings.Split(checkpoint, "-")
-	if len(parts) > 1 && strings.EqualFold(parts[0], "meta") {
-		parts = parts[1:]
-	}
-	for len(parts) > 1 && isVariant(parts[len(parts)-1]) {
-		parts = parts[:len(parts)-1]
-	}
-	name := strings.Join(parts, "-")
+	name := stem(checkpoint)
 	if same, ok := sameLayers[strings.ToLower(name)]; ok {
 		return same
 	}
 	return name
+}
+
+// stem returns the name of a checkpoint without what tells its data type, tuning and date.
+func stem(checkpoint string) string {
+	parts := strings.Split(checkpoint, "-")
+	if len(parts) > 1 && strings.EqualFold(parts[0], "meta") {
+		parts = parts[1:]
+	}
+	if last := len(parts) - 1; last > 1 && strings.EqualFold(parts[last], "v2") && precision("", parts[last-1]) != "" {
+		parts = parts[:last] // DeepSeek-R1-0528-FP4-v2, but not DeepSeek-V2
+	}
+	for len(parts) > 1 && isVariant(parts[len(parts)-1]) {
+		parts = parts[:len(parts)-1]
+	}
+	return strings.Join(parts, "-")
 }
 
 var variants = []string{"instruct", "chat", "it", "hf", "base", "thinking", "awq", "gptq", "dynamic", "block"}
@@ -112,6 +120,9 @@ func (p Profile) Choose(k Key) int {
 					p.Entries[i].Precision != "bf16"
 			})
 		}
+		if len(fit) > 1 { // of models with the same layers, the one itself
+			fit = slices.DeleteFunc(fit, func(i int) bool { return !strings.EqualFold(stem(p.Entries[i].Model), stem(k.Model)) })
+		}
 		if len(fit) == 1 {
 			return fit[0]
 		}
@@ -119,7 +130,7 @@ func (p Profile) Choose(k Key) int {
 	return -1
 }
 
-// measuredAs returns the precision in which a checkpoint was measured, or the one that its layers are named after, on
+// measuredAs returns the precision in which a checkpoint, or the model that Family names it after, was measured on
 // whatever GPU; "" if there are none or several.
 func (p Profile) measuredAs(checkpoint string) string {
 	found := ""

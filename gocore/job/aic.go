@@ -58,7 +58,7 @@ func (s *sdk) sizeHost(d deployment) (deployment, error) {
 		a.VLLM.Groups.Beside > 0 { // the SDK knows the bytes of all groups together
 		return d, nil
 	}
-	opened, err := s.sessions.Open("extra_engine_args", a.AIC)
+	opened, err := s.sessions.OfMemory("extra_engine_args", *a)
 	if err != nil {
 		return d, err
 	}

@@ -36,7 +36,7 @@ func (s *sdk) withLink(d deployment) (deployment, *link, string, error) {
 	}
 	free := t.BandwidthGBs <= 0 && t.SpeedGiven || t.BytesPerToken == 0 && t.BytesGiven
 	if asksSDK && !t.BytesGiven && !free {
-		session, err := s.sessions.Open("prefill_engine_args", d.prefill.AIC)
+		session, err := s.sessions.OfMemory("prefill_engine_args", d.prefill)
 		if err != nil {
 			return d, nil, "", err
 		}

@@ -64,7 +64,7 @@ func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 
 // sizeHost makes a tier of host memory whole that is described in bytes.
 func sizeHost(option string, args *engineargs.Args, starting *session.Set) error {
-	opened, err := starting.Open(option, args.AIC)
+	opened, err := starting.OfMemory(option, *args)
 	if err != nil {
 		return err
 	}

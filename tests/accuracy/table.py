@@ -28,6 +28,7 @@ from dynamo.calibrate import report as calibrations
 from dynamo.calibrate.targets import Part, is_comparable
 from dynamo.calibrate.trials import Trial
 from dynamo.validate import report, scores, sources
+from dynamo.validate.campaigns import had_cold_start
 from dynamo.validate.main import validate
 from dynamo.validate.mapping import Rules, replay_of
 from dynamo.validate.measurement import Measurement, Refusal, Replay
@@ -76,7 +77,8 @@ def tables(given: argparse.Namespace) -> Iterable[str]:
         report.write(plain, given.keep)
     yield from overview(plain)
     yield from calibrated(plain.results, results, len(profiles_in(given.folds)))
-    yield from by_group("By engine, model, GPU and precision", "model, GPU, precision", plain.results)
+    warm = [r for r in plain.results if not had_cold_start(r.replay.measurement)]
+    yield from by_group("By engine, model, GPU and precision", "model, GPU, precision", warm)
     yield from by_group("By number of clients", "concurrency", plain.results)
     yield from by_group("By number of clients, calibrated", "concurrency", results)
     yield from sure.table(plain.results, results)

@@ -78,6 +78,20 @@ func (s *Set) OfDurations(option string, args engineargs.Args) (*Session, error)
 	return opened, err
 }
 
+// OfMemory opens the session that knows the memory of an engine. If the SDK has no measurements of its own kernels, it
+// is that of the kernels that stand in, unless they are of another backend.
+func (s *Set) OfMemory(option string, args engineargs.Args) (*Session, error) {
+	opened, err := s.Open(option, args.AIC)
+	if err == nil || args.Kernels.Backend != args.AIC.Backend ||
+		!strings.HasPrefix(err.Error(), option+": "+noPredictions) {
+		return opened, err
+	}
+	if instead, otherwise := s.Open(option, args.Kernels); otherwise == nil {
+		return instead, nil
+	}
+	return nil, err
+}
+
 // noPredictions begins the error for a model of which the SDK has too few measurements.
 const noPredictions = "aic_model_path: "
 
@@ -90,11 +104,7 @@ func (s *Set) WithPool(option string, args engineargs.Args, ranks int) (enginear
 	if args.Capacity == (aic.Capacity{}) {
 		return args, nil
 	}
-	session, err := s.Open(option, args.AIC)
-	if err != nil && args.Kernels.Backend == args.AIC.Backend {
-		// The SDK has no measurements of the engine's own kernels, but its memory can be divided all the same.
-		session, err = s.Open(option, args.Kernels)
-	}
+	session, err := s.OfMemory(option, args)
 	if err != nil {
 		return args, err
 	}

@@ -37,6 +37,7 @@ type durations struct {
 	inUse                                  int // blocks
 	// requests whose prompts end in this pass, so that they get their first token from it
 	ended               int
+	decodes             int // tokens that the decode part was measured with, those of ended requests too
 	endedContext        int // their part of context
 	prefillMs, decodeMs float64
 	promptMs, hostMs    float64 // parts of these two
@@ -103,6 +104,7 @@ func (s *Scheduler) measure(b *batch) {
 	hostMs := s.clock.HostMs(b.scheduled)
 	d.promptMs, d.hostMs = d.prefillMs, hostMs
 	if b.tokens() > 0 && !s.prefills {
+		d.decodes = b.tokens()
 		d.decodeMs = s.decodePartMs(b) + hostMs
 	} else {
 		d.prefillMs += hostMs

@@ -24,7 +24,7 @@ func (g *Group) shareExperts() {
 	for i := range g.ranks {
 		b := g.ranks[i].batch
 		prompts += b.promptTokens()
-		decodes += b.decodeTokens(fused)
+		decodes += b.durations.decodeTokens(fused)
 	}
 	prefillMs := clock.ExpertsMs(timing.Prefill, ceilDiv(prompts, len(g.ranks)))
 	decodeMs := decodeExpertsMs(clock, ceilDiv(decodes, len(g.ranks)), fused)
@@ -33,17 +33,17 @@ func (g *Group) shareExperts() {
 		if b.empty() {
 			continue
 		}
-		own := fused && b.computesPrompts() // other ranks measured a pass without prompts
+		mixed := fused && b.computesPrompts() // a rank without prompts was measured as a pass that only decodes
 		b.durations.replaceExperts(
 			prefillMs-clock.ExpertsMs(timing.Prefill, b.promptTokens()),
-			decodeMs-decodeExpertsMs(clock, b.decodeTokens(own), own),
+			decodeMs-decodeExpertsMs(clock, b.durations.decodeTokens(mixed), mixed),
 			b.tokens() > 0,
 		)
 	}
 }
 
 // decodeExpertsMs returns what the expert layers take for the tokens of requests that decode. In a fused pass that
-// computes prompts, these pay what the experts take for any forward, those of one token.
+// computes prompts, the fixed cost of a forward, that of one token, is in the prompt part already.
 func decodeExpertsMs(clock *timing.Clock, tokens int, fused bool) float64 {
 	took := clock.ExpertsMs(timing.Decode, tokens)
 	if fused {
@@ -54,13 +54,13 @@ func decodeExpertsMs(clock *timing.Clock, tokens int, fused bool) float64 {
 
 func (b *batch) computesPrompts() bool { return b.durations.prefillCount > 0 }
 
-// decodeTokens returns the number of tokens that experts compute apart from those of prompts: not the last token of a
-// prompt, in a fused pass.
-func (b *batch) decodeTokens(fused bool) int {
-	if fused {
-		return b.tokens() - b.durations.ended
+// decodeTokens returns the number of tokens that the decode part of a batch was measured with. The first token of a
+// request is not among them in a fused pass, as it comes from its prompt.
+func (d *durations) decodeTokens(fused bool) int {
+	if fused && d.decodes > 0 {
+		return d.decodes - d.ended
 	}
-	return b.tokens()
+	return d.decodes
 }
 
 // promptTokens returns the number of prompt tokens that a batch computes, as the timing model is asked for them: the
@@ -73,9 +73,10 @@ func (b *batch) promptTokens() int {
 	return d.prefillCount * max(0, d.prefillISL/d.prefillCount-d.prefillStart/d.prefillCount)
 }
 
-// replaceExperts adds to both parts of a pass what the expert layers take more or less. A batch that gets no token has
-// no decode part: it waits for the experts of the others' tokens within its prefill part.
+// replaceExperts adds to both parts of a pass what the expert layers take more or less. A batch that gets no token, or
+// is of a prefill worker, has no decode part: it waits for the experts of the others' tokens within its prefill part.
 func (d *durations) replaceExperts(prefillMs, decodeMs float64, emits bool) {
+	emits = emits && d.decodes > 0
 	if !emits {
 		prefillMs, decodeMs = prefillMs+decodeMs, 0
 	}

@@ -76,6 +76,62 @@ func TestExpertsOfAllRanks(t *testing.T) {
 	}
 }
 
+// TestExpertsOfPrefillWorkers: a pass of ranks that only compute prompts has the host's time once, and no decode part.
+func TestExpertsOfPrefillWorkers(t *testing.T) {
+	for more, want := range map[string]float64{
+		``:                           12 + 6*10,
+		`, "pass_time": "fused"`:     12 + 6*10,
+		`, "step_overhead_us": 5000`: 12 + 6*10 + 5,
+	} {
+		g := NewGroup(rankArgs(t, `, "dp_size": 2`+more),
+			engine.Setup{Model: expertTimes{known: true}, Role: engine.Prefill})
+		g.Add(engine.Request{ID: 1, PromptTokens: 12, OutputTokens: 1})
+		if pass, _ := g.RunPass(0); math.Abs(pass.EndMs-want) > 1e-9 {
+			t.Errorf("%s: the pass ends at %v, want %v", more, pass.EndMs, want)
+		}
+	}
+}
+
+// leastTokens remembers the fewest tokens that experts were asked for.
+type leastTokens struct {
+	expertTimes
+	least *int
+}
+
+func (m leastTokens) ExpertsMs(part timing.Kind, tokens int) float64 {
+	*m.least = min(*m.least, tokens)
+	return m.expertTimes.ExpertsMs(part, tokens)
+}
+
+// TestExpertsOfCancelledRequests: experts are corrected by the tokens that a pass was measured with, also if a request
+// whose prompt ends in it was cancelled while the pass before it ran.
+func TestExpertsOfCancelledRequests(t *testing.T) {
+	for cancelledAt := range 4 {
+		least := 0
+		g := NewGroup(enginetest.Args(t, `{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 64, "dp_size": 2,
+			"max_num_batched_tokens": 8, "max_num_seqs": 8,
+			"dp_routing": "round_robin", "pass_time": "fused", "enable_prefix_caching": false}`),
+			engine.Setup{Model: leastTokens{expertTimes{known: true}, &least}})
+		for id := range engine.RequestID(2) {
+			g.Add(engine.Request{ID: id, PromptTokens: 14, OutputTokens: 9})
+		}
+		now := 0.0
+		for i := range 8 {
+			if i == cancelledAt {
+				g.Cancel(0)
+			}
+			pass, ran := g.RunPass(now)
+			if !ran || pass.EndMs <= now {
+				t.Fatalf("pass %d ends at %v after %v", i, pass.EndMs, now)
+			}
+			now = pass.EndMs
+		}
+		if least < 0 {
+			t.Errorf("cancelled at %d: experts were asked for %d tokens", cancelledAt, least)
+		}
+	}
+}
+
 // TestExpertsOfEqualRanks compares ranks that all have the same requests with a single engine: nothing is to be
 // corrected.
 func TestExpertsOfEqualRanks(t *testing.T) {

@@ -104,10 +104,10 @@ class Fit:
 
     estimates: Mapping[tuple[str, Key], Estimate]
     departure: float
+    # What the fit minimises for each measurement, of its formula and the values of the knobs.
+    measure: Callable[[Response, Vector], float]
     # Logarithms of what multiplies these estimates, and how many measurements they are of.
     factors: Mapping[FactorKey, tuple[Vector, int]] = field(default_factory=dict)
-    # What the fit minimises for each measurement, of its formula and the values of the knobs.
-    measure: Callable[[Response, Vector], float] = field(default_factory=lambda: misfit_of)
 
     def values(self, subject: Subject) -> Vector | None:
         """Returns the logarithms of the knobs of a subject that was fitted."""
@@ -149,7 +149,7 @@ def fit(responses: Sequence[Response]) -> Fit:
         estimates |= found
         factors |= by
         departure += far
-    return Fit(estimates, departure, factors)
+    return Fit(estimates, departure, misfit_of, factors)
 
 
 def misfit_of(response: Response, values: Vector) -> float:

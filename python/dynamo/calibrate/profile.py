@@ -85,6 +85,8 @@ def _entry(estimate: Estimate, members: Sequence[Response], kv_tokens: int) -> d
     }
     if estimate.level != "engine":
         entry["system"] = estimate.key[1]
+    if estimate.level in ("kin", "model") and (kernels := _kernels(members)):
+        entry["kernels"] = kernels
     if estimate.level == "kin":
         entry["model"] = subject.model
         entry["note"] = "the model was measured on other GPUs or in other precisions"
@@ -94,8 +96,6 @@ def _entry(estimate: Estimate, members: Sequence[Response], kv_tokens: int) -> d
         words = sorted({word for r in members for word in r.replay.stand_ins})
         if words:
             entry["note"] = "fitted with " + "; ".join(words)
-        if kernels := _kernels(members):
-            entry["kernels"] = kernels
         if kv_tokens:
             entry["kv_tokens"] = kv_tokens
     if all(r.replay.engine.get("pass_time") == "fused" for r in members):

@@ -1,8 +1,7 @@
-"""One factor on all durations: what three runs can tell of a card that is slower than predicted as a whole.
+"""Fits one factor on all durations: what three runs can tell of a card that is slower than predicted as a whole.
 
-It is the one with the least errors, and where single requests were measured the one near that with which their
-distributions are closest: one factor cannot make both mean TTFT and mean TPOT right, and errors of means let the worse
-one decide.
+First the factor with the smallest errors is found. If single requests were measured, the factor within 3 % of it with
+the smallest KS distances is taken instead, as errors of means let the worse one of TTFT and TPOT decide.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def fit_scale(responses: Sequence[Response]) -> Fit:
                 estimates[level.name, key] = Estimate(
                     level.name, key, values, rows, np.zeros(len(KNOBS)), np.eye(len(KNOBS))
                 )
-    return Fit(estimates, 0.0, measure=_apart)
+    return Fit(estimates, 0.0, _apart if any(map(_has_requests, responses)) else misfit_of)
 
 
 def _best(responses: Sequence[Response]) -> float:
@@ -52,20 +51,25 @@ def _best(responses: Sequence[Response]) -> float:
 
 
 def _closest(responses: Sequence[Response], best: float) -> float:
-    """Returns the factor near the best one with which distributions are closest; the best one if there are none."""
-    if all(r.replay.measurement.requests is None for r in responses):
-        return best
-    return min(
-        (best * share for share in _NEARBY), key=lambda factor: sum(_apart(r, _knobs(factor)) for r in responses)
-    )
+    """Returns the factor near the best one with which distributions are closest; of equal ones that nearest to it."""
+
+    def apart(share: float) -> tuple[float, float]:
+        return sum(_apart(r, _knobs(best * share)) for r in responses), abs(share - 1)
+
+    return best * min(_NEARBY, key=apart)
+
+
+def _has_requests(response: Response) -> bool:
+    return response.replay.measurement.requests is not None
 
 
 def _apart(response: Response, values: Vector) -> float:
-    """Returns how far apart the distributions of single requests are, the larger of the KS distances of TTFT and TPOT;
-    the misfit where only means were measured.
+    """Returns how far apart the distributions of single requests are: the larger of the KS distances of TTFT and TPOT.
+
+    Runs of which only means were measured say nothing about that.
     """
-    if response.replay.measurement.requests is None:
-        return misfit_of(response, values)
+    if not _has_requests(response):
+        return 0.0
     simulated = response.value(values)
     known = (metric for metric in METRICS if len(response.measured[metric]))
     return max((distance(simulated[metric], response.measured[metric]) for metric in known), default=0.0)

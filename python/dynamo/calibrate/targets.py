@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamo.calibrate.knobs import Vector
-from dynamo.validate.campaigns import measured_start
+from dynamo.validate.campaigns import had_cold_start
 from dynamo.validate.measurement import Figures, Measurement, Replay
 from dynamo.validate.scores import FIGURES, METRICS
 from dynamo.validate.simulate import Outcome
 from dynamo.validate.sources.silicon import CAMPAIGNS
 
 # Of single requests, the mean and these percentiles describe the distribution: as many as a KS distance needs.
-_PERCENTILES = tuple(range(4, 100, 4))
+PERCENTILES = tuple(range(4, 100, 4))
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,11 @@ def is_comparable(replay: Replay) -> bool:
 
     Left out are requests that waited for KV, which shows in a TTFT of more than a third of the time that the answer
     took; and, of the silicon table, more than 128 clients, Llama-3.1-8B, which was measured with a prefix cache, and
-    those that measured a start.
+    cold starts.
     """
     m = replay.measurement
-    if m.source in CAMPAIGNS and ((m.concurrency or 0) > _MOST_CLIENTS or "Llama-3.1-8B" in m.model):
-        return False
-    if measured_start(m):
+    many = (m.concurrency or 0) > _MOST_CLIENTS
+    if m.source in CAMPAIGNS and (many or "Llama-3.1-8B" in m.model or had_cold_start(m)):
         return False
     if m.concurrency is None or not isinstance(m.osl, int):
         return True
@@ -82,11 +81,14 @@ def _known(of: Figures, values: Figures) -> Vector:
 
 def distance(simulated: Vector, measured: Vector) -> float:
     """Returns the KS distance of two distributions, from 0 to 1, as far as their percentiles tell it."""
-    shares = np.array(_PERCENTILES) / 100
-    return float(np.max(np.abs(np.interp(measured[1:], simulated[1:], shares) - shares)))
+    shares, places = np.array(PERCENTILES) / 100, np.sort(simulated[1:])
+    # Where simulated percentiles are equal, the share jumps from the lower to the upper one.
+    upper = np.interp(measured[1:], places, shares)
+    lower = 1 - np.interp(-measured[1:], -places[::-1], 1 - shares[::-1])
+    return float(np.max(np.maximum(0, np.maximum(shares - upper, lower - shares))))
 
 
 def _distribution(values: NDArray[np.float64]) -> Vector:
     if not len(values):
         return np.array([])
-    return np.array([values.mean(), *np.percentile(values, _PERCENTILES)])
+    return np.array([values.mean(), *np.percentile(values, PERCENTILES)])

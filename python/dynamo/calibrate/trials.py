@@ -145,6 +145,8 @@ def _run(task: Task) -> list[Trial]:
 def _key(task: Task, setting: tuple[float, ...] | None) -> str:
     said: dict[str, Any] = {"engine": dict(task.replay.engine), "load": repr(task.replay.workload)}
     said |= {"id": task.replay.measurement.id, "part": list(vars(task.part).values()), "setting": setting}
+    if task.replay.measurement.requests is not None:
+        said["percentiles"] = targets.PERCENTILES
     if task.replay.pool is not None:
         said["pool"] = dict(task.replay.pool)
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:24]

@@ -16,8 +16,9 @@ _HOPPER = ("h100_sxm", "h200_sxm")
 MODELS = ("DeepSeek", "GLM-5", "Kimi-K2", "Llama-3.1", "MiniMax-M2", "Qwen3", "gpt-oss")
 # Most clients of both campaigns send this many requests each. With 4 the burst at the start weighs 2.5 times too much.
 REQUESTS_PER_CLIENT = 10
-# A prompt of 7,140 tokens arrived at the server as 35,921 (InferenceX, pull request 937).
-RETOKENIZED = 35_921 / 7_140
+# Tokens of the server for each of the client, of DeepSeek with Transformers 5: a prompt of 7,140 arrived as 35,921
+# (InferenceX, pull request 937).
+_SERVER_TOKENS = 35_921 / 7_140
 
 
 def refuse_what_is_not_replayed(row: Measurement) -> None:
@@ -56,7 +57,7 @@ def lengths(row: Measurement) -> tuple[Length, Length]:
     """
     isl, osl = _tokens(row.isl), _tokens(row.osl)
     if _was_tokenized_otherwise(row):
-        isl = round(isl * RETOKENIZED)
+        isl = round(isl * _SERVER_TOKENS)
     if row.source == "gap" and row.engine == "vllm":
         return isl, f"uniform({int(0.8 * osl)},{int(1.2 * osl)})"
     if row.source == "gap":
@@ -64,15 +65,15 @@ def lengths(row: Measurement) -> tuple[Length, Length]:
     return f"uniform({int(0.8 * isl)},{isl})", f"uniform({int(0.8 * osl)},{osl})"
 
 
-def measured_start(row: Measurement) -> bool:
-    """Reports whether the first requests of a row waited for kernels to be compiled.
+def had_cold_start(row: Measurement) -> bool:
+    """Reports whether the first requests of a row waited until kernels were fetched and compiled.
 
-    Clients of InferenceX warm engines up since the end of January 2026 (pull request 480), and SGLang fetches and
-    compiles kernels of DeepSeek when they are first used: with 32 clients or more all TTFTs were 7 to 9 s, whatever the
-    lengths. vLLM does that before it takes requests.
+    Clients of InferenceX warm engines up since the end of January 2026 (pull request 480), and SGLang compiles kernels
+    of DeepSeek when they are first used: prompts of 1,024 tokens had a TTFT of 7 to 9 s with 32 clients or more, in
+    2026 of 0.5 s. vLLM does that before it takes requests.
     """
-    cold = row.source == "inferencex" and row.facts.get("measured", "2026-02") < "2026-02"
-    return cold and row.engine == "sglang" and "DeepSeek" in row.model
+    unwarmed = row.source == "inferencex" and row.facts.get("measured", "2026-02") < "2026-02"
+    return unwarmed and row.engine == "sglang" and "DeepSeek" in row.model
 
 
 def requests(row: Measurement, clients: int) -> int:
@@ -83,10 +84,12 @@ def requests(row: Measurement, clients: int) -> int:
 def _was_tokenized_otherwise(row: Measurement) -> bool:
     """Reports whether the server of a row made more tokens of a prompt than its client.
 
-    Images of SGLang since 0.5.10 have Transformers 5, whose tokenizer of DeepSeek splits text otherwise; SGLang mends
-    it, the client of InferenceX did not before May 2026 (InferenceX, pull requests 937 and 1502).
+    The image of SGLang 0.5.10 has Transformers 5, whose tokenizer of DeepSeek splits text otherwise. SGLang works
+    around it, the client of InferenceX did not before May 2026 (InferenceX, pull requests 937 and 1502).
     """
-    return row.engine == "sglang" and "DeepSeek" in row.model and row.version.startswith("0.5.10")
+    image = (row.engine, row.version.partition(".post")[0]) == ("sglang", "0.5.10")
+    mended = row.source != "inferencex" or row.facts.get("measured", "2026-05") >= "2026-05"
+    return image and "DeepSeek" in row.model and not mended
 
 
 def prompts(row: Measurement) -> int:
@@ -114,16 +117,15 @@ def parallelism(row: Measurement) -> Parallelism:
         return Parallelism(stated.tp, max(1, experts // stated.tp), stated.moe_tp, stated.moe_ep)
     if row.source == "inferencex" and stated.moe_tp == 1 and stated.tp > 1 and stated.moe_ep == stated.tp**2:
         return Parallelism(stated.tp, 1, 1, stated.tp)  # tp 4, ep 16 is TP 4 with EP 4
-    if _has_expert_parallelism_unsaid(row):
+    if _hides_expert_parallelism(row):
         return Parallelism(stated.tp, 1, 1, stated.tp)
     if stated.tp > 16:
         raise Refusal(f"aggregated on {stated.tp} GPUs: not one engine")
     return Parallelism(stated.tp, 1, stated.moe_tp, stated.moe_ep)
 
 
-def ran_otherwise(row: Measurement) -> Parallelism | None:
-    """Returns what ran if the columns of a row have more GPUs, or experts that are spread otherwise; None for all
-    others.
+def corrected_parallelism(row: Measurement) -> Parallelism | None:
+    """Returns what ran if the columns of a row have more GPUs than that, or spread experts otherwise; else None.
 
     The same engine stands in other rows with the right columns, or with other wrong ones.
     """
@@ -154,11 +156,11 @@ def _with_both_for_experts(stated: Parallelism) -> Parallelism:
     return Parallelism(stated.moe_tp, 1, stated.moe_tp // stated.moe_ep, stated.moe_ep)
 
 
-def _has_expert_parallelism_unsaid(row: Measurement) -> bool:
+def _hides_expert_parallelism(row: Measurement) -> bool:
     """Reports whether experts were on all GPUs of a row that the table has with tensor parallelism alone.
 
     MiniMax FP8 on vLLM: it cannot divide experts by 8, 1,536 columns in blocks of 128 (recipes of vLLM for MiniMax; the
-    script has it since InferenceX, pull request 869), and until release 0.17 the script for B200 always had it
+    script has it since InferenceX, pull request 869), and with release 0.17 the script for B200 always had it
     (pull request 757). DeepSeek FP4 on B200: what the scripts were started with (nvidia-master.yaml).
     """
     stated = row.parallelism
@@ -177,7 +179,7 @@ def kv_cache(row: Measurement) -> str:
     """
     if _has_fp8_cache(row):
         return "fp8"
-    return "bfloat16" if row.engine == "sglang" and _has_latent_attention(row) else ""
+    return "bfloat16" if row.engine == "sglang" and _is_deepseek_or_glm(row) else ""
 
 
 def _has_fp8_cache(row: Measurement) -> bool:
@@ -185,7 +187,7 @@ def _has_fp8_cache(row: Measurement) -> bool:
     if row.source == "gap" or row.precision in ("bf16", "int4"):
         return False
     if row.engine == "sglang":
-        return not (row.system in _HOPPER and _has_latent_attention(row))
+        return not (row.system in _HOPPER and _is_deepseek_or_glm(row))
     if "MiniMax" in row.model:
         return row.system in _BLACKWELL and row.version not in ("0.15.1", "0.16.0", "0.17.0")
     if "70B" in row.model:
@@ -193,7 +195,7 @@ def _has_fp8_cache(row: Measurement) -> bool:
     return row.system in _BLACKWELL
 
 
-def _has_latent_attention(row: Measurement) -> bool:
+def _is_deepseek_or_glm(row: Measurement) -> bool:
     return "DeepSeek" in row.model or "GLM" in row.model
 
 
@@ -238,7 +240,7 @@ def sglang_running(row: Measurement) -> int:
 
 def memory_share(row: Measurement) -> float | None:
     """Returns SGLang's mem_fraction_static where its script sets another one than the engine would; None elsewhere."""
-    if row.engine != "sglang" or not _has_latent_attention(row):
+    if row.engine != "sglang" or not _is_deepseek_or_glm(row):
         return None
     if _fills_four(row):
         return 0.95

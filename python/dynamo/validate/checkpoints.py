@@ -44,9 +44,6 @@ _SAME_LAYERS = {
     "Qwen/Qwen3-30B-A3B-Instruct-2507": "Qwen/Qwen3-30B-A3B",
     "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8": "meta-llama/Meta-Llama-3.1-8B",
 }
-# Names of a model whose measurements are listed, and kept together, under another one: DeepSeek-R1 differs from V3 in
-# what it was trained on, and rows of the silicon table repeat each other under both.
-SAME_MODEL = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
 _DENSE = ("Llama", "Qwen3-32B", "Qwen3-8B", "Qwen2.5")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dynamo.validate.checkpoints import SAME_MODEL
-
 PERCENTILES = (50, 90, 99)
 POOLS = ("prefill", "decode")
 # Tokens of a prompt or an answer: a number, or a distribution as the options of a replay spell it.
@@ -95,6 +93,8 @@ class Measurement:
     requests: Requests | None = None
     # Runs of one configuration stay together when data are split for a fit: all but load and engine decide it.
     configuration: str = ""
+    # The model under whose name errors are listed, if that is another one.
+    listed_as: str = ""
     # What the source says about the engine, as engine arguments.
     engine_args: Mapping[str, Any] = field(default_factory=dict)
     # Further facts that a rule of the mapping needs, by name.
@@ -103,7 +103,7 @@ class Measurement:
     @property
     def group(self) -> tuple[str, str, str, str]:
         """Engine, model without its owner, GPU and precision: what errors are listed by."""
-        model = SAME_MODEL.get(self.model, self.model)
+        model = self.listed_as or self.model
         return self.engine, model.rpartition("/")[2], self.system, self.precision or "bf16"
 
     def refuse_unknown_workers(self) -> None:

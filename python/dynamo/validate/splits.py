@@ -64,7 +64,7 @@ def limits(row: Measurement, ranks: int) -> dict[str, Any]:
 def stand_ins(row: Measurement) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Returns engine arguments in place of what the SDK lacks, and in words all that stands in for something."""
     if row.engine == "sglang" and "DeepSeek" in row.model:
-        return {**DEEPSEEK, "aic_kv_cache_dtype": "bfloat16"}, (WORDS, DEEPSEEK_WORDS)
+        return {**DEEPSEEK, "aic_kv_cache_dtype": "bfloat16"}, (WORDS, f"{DEEPSEEK_WORDS}, with a KV cache in bf16")
     return {}, (WORDS,)
 
 

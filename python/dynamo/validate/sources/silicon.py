@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dynamo.validate import campaigns
-from dynamo.validate.checkpoints import SAME_MODEL
 from dynamo.validate.measurement import POOLS, Figures, Measurement, Parallelism
 from dynamo.validate.sources.checks import BadSource, count, number
 from dynamo.validate.sources.file import SourceFile
@@ -30,6 +29,9 @@ _COLUMNS = (
     "osl",
 )
 _MEASURED = ("silicon_ttft_ms", "silicon_tpot_ms")
+# DeepSeek-R1 and V3 have the same layers, and rows of one stand under both names: they are listed, and kept together,
+# under this one.
+_LISTED_AS = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
 # Parallelism of the one engine, or of prefill and decode workers, in the order of the table.
 _SIZES = ("tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
 _POOLS = tuple(f"{pool}_{name}" for pool in POOLS for name in ("num_workers", *_SIZES))
@@ -84,9 +86,10 @@ def _measurement(row: Mapping[str, str], file: str, where: str) -> Measurement:
         ttft=_mean(row, "silicon_ttft_ms", where),
         tpot=_mean(row, "silicon_tpot_ms", where),
         configuration=configuration(row),
+        listed_as=_LISTED_AS.get(row["model_path"], ""),
         facts={**{name: row[name] for name in _POOLS}, **_measured(row["silicon_data_source"])},
     )
-    ran = campaigns.ran_otherwise(measurement)
+    ran = campaigns.corrected_parallelism(measurement)
     return measurement if ran is None else replace(measurement, configuration=configuration({**row, **_sizes(ran)}))
 
 
@@ -108,7 +111,7 @@ def campaign(model: str, isl: int, osl: int) -> str:
 
 def configuration(row: Mapping[str, str]) -> str:
     """Model, system, precision, mode and all parallelism: what splits of the table keep together."""
-    model = SAME_MODEL.get(row["model_path"], row["model_path"])
+    model = _LISTED_AS.get(row["model_path"], row["model_path"])
     return "|".join([model, row["system"], row["precision"], row["mode"], *(row[name] for name in (*_SIZES, *_POOLS))])
 
 
