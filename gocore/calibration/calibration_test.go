@@ -1,6 +1,7 @@
 package calibration
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -336,6 +337,31 @@ func TestHeldOutError(t *testing.T) {
 func TestShipped(t *testing.T) {
 	if len(Shipped().Entries) == 0 {
 		t.Error("the shipped profile is empty: make profiles")
+	}
+}
+
+// TestAdvised: who lacks predictions that the shipped profile has others for is told so.
+func TestAdvised(t *testing.T) {
+	missing := errors.New(`here: aic_model_path: "deepseek-ai/DeepSeek-V3" has no predictions for sglang 1 on h200_sxm: x`)
+	advice := `; with "calibration": "auto" durations are of kernels that stand in`
+	for _, test := range []struct {
+		err   error
+		more  string
+		added string
+	}{
+		{missing, ``, advice},
+		{missing, `, "calibration": "auto"`, ""},
+		{missing, `, "aic_fmha_dtype": "bfloat16"`, ""},
+		{errors.New("here: num_gpu_blocks: x"), ``, ""},
+	} {
+		args := parse(t, `{"engine_type": "sglang", "scheduler": "sglang", "aic_backend": "sglang", "num_gpu_blocks": 500,
+			"aic_system": "h200_sxm", "aic_model_path": "deepseek-ai/DeepSeek-V3"`+test.more+`}`)
+		if got := Advised(test.err, args); got.Error() != test.err.Error()+test.added || !errors.Is(got, test.err) {
+			t.Errorf("%s: %v", test.more, got)
+		}
+	}
+	if Advised(nil, engineargs.Args{}) != nil {
+		t.Error("want no error")
 	}
 }
 

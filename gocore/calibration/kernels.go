@@ -3,6 +3,7 @@ package calibration
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
@@ -59,4 +60,14 @@ func OtherKernels(args engineargs.Args) bool {
 	shipped := Shipped()
 	place := shipped.Choose(KeyOf(args))
 	return place >= 0 && shipped.Entries[place].Kernels.instead(&args) != ""
+}
+
+// Advised adds to an error of the SDK, that it has no predictions for an engine, what the shipped profile has in their
+// place. It returns all other errors as they are.
+func Advised(err error, args engineargs.Args) error {
+	if err == nil || args.Calibration != "" || !strings.Contains(err.Error(), "has no predictions for") ||
+		!OtherKernels(args) {
+		return err
+	}
+	return fmt.Errorf(`%w; with "calibration": "auto" durations are of kernels that stand in`, err)
 }

@@ -5,6 +5,7 @@ import (
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/aic/session"
+	"dynosim/gocore/calibration"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing"
@@ -33,7 +34,8 @@ func newSDK(m *Monitor) *sdk {
 // withPool estimates the size of the KV pool if the engine arguments in option do not give it. One simulated engine may
 // stand for all attention data-parallel ranks, and has the blocks of all.
 func (s *sdk) withPool(option string, args engineargs.Args) (engineargs.Args, error) {
-	return s.sessions.WithPool(option, args, args.SharingRanks())
+	sized, err := s.sessions.WithPool(option, args, args.SharingRanks())
+	return sized, calibration.Advised(err, args)
 }
 
 // sizePools estimates the KV pools that the user has left to the SDK.
@@ -81,7 +83,7 @@ func (s *sdk) sizeHost(d deployment) (deployment, error) {
 func (s *sdk) timingModel(option string, args engineargs.Args) (*timing.Asked, string, error) {
 	opened, err := s.sessions.OfDurations(option, args)
 	if err != nil {
-		return nil, "", err
+		return nil, "", calibration.Advised(err, args)
 	}
 	ranks := args.SharingRanks()
 	for _, m := range s.models {

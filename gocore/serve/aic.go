@@ -54,7 +54,7 @@ func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 		err = sizeHost(option, &in.args, starting)
 	}
 	if err != nil {
-		return err
+		return calibration.Advised(err, in.args)
 	}
 	in.warnings = append(in.warnings, starting.Warnings()...)
 	in.predictor = fmt.Sprintf("%s; %d KV blocks for each rank", opened.Name(in.args.AICGrid), in.args.NumGPUBlocks)
