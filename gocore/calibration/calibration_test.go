@@ -340,7 +340,7 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// TestAdvised: who lacks predictions that the shipped profile has others for is told so.
+// TestAdvised: an error about missing predictions names the calibration if the shipped profile has others instead.
 func TestAdvised(t *testing.T) {
 	missing := errors.New(`here: aic_model_path: "deepseek-ai/DeepSeek-V3" has no predictions for sglang 1 on h200_sxm: x`)
 	advice := `; with "calibration": "auto" durations are of kernels that stand in`
