@@ -67,7 +67,7 @@ func (s *Set) OfDurations(option string, args engineargs.Args) (*Session, error)
 		return opened, err
 	}
 	reason := strings.TrimPrefix(err.Error(), option+": ")
-	if !strings.HasPrefix(reason, noPredictions) {
+	if !lacksPredictions(option, err) {
 		return nil, fmt.Errorf("%s: calibration: kernels: %s", option, reason)
 	}
 	missing := fmt.Sprintf("%s: calibration: durations are of the engine's own kernels, as there are none of those that "+
@@ -82,8 +82,7 @@ func (s *Set) OfDurations(option string, args engineargs.Args) (*Session, error)
 // is that of the kernels that stand in, unless they are of another backend.
 func (s *Set) OfMemory(option string, args engineargs.Args) (*Session, error) {
 	opened, err := s.Open(option, args.AIC)
-	if err == nil || args.Kernels.Backend != args.AIC.Backend ||
-		!strings.HasPrefix(err.Error(), option+": "+noPredictions) {
+	if err == nil || args.Kernels.Backend != args.AIC.Backend || !lacksPredictions(option, err) {
 		return opened, err
 	}
 	if instead, otherwise := s.Open(option, args.Kernels); otherwise == nil {
@@ -92,8 +91,10 @@ func (s *Set) OfMemory(option string, args engineargs.Args) (*Session, error) {
 	return nil, err
 }
 
-// noPredictions begins the error for a model of which the SDK has too few measurements.
-const noPredictions = "aic_model_path: "
+// lacksPredictions reports whether a session could not be opened as the SDK has too few measurements of the model.
+func lacksPredictions(option string, err error) bool {
+	return strings.HasPrefix(err.Error(), option+": aic_model_path: ")
+}
 
 // Warnings returns what the user should know, one line each.
 func (s *Set) Warnings() []string { return s.warnings }

@@ -37,8 +37,8 @@ type durations struct {
 	inUse                                  int // blocks
 	// requests whose prompts end in this pass, so that they get their first token from it
 	ended               int
-	decodes             int // tokens that the decode part was measured with, those of ended requests too
 	endedContext        int // their part of context
+	decodes             int // tokens that the decode part was measured with, those of ended requests too
 	prefillMs, decodeMs float64
 	promptMs, hostMs    float64 // parts of these two
 }
@@ -116,11 +116,10 @@ func (s *Scheduler) measure(b *batch) {
 // alone.
 func (s *Scheduler) decodePartMs(b *batch) float64 {
 	d := &b.durations
-	count, context := b.tokens(), d.context
-	if !s.rules.Fused || d.prefillCount == 0 {
-		return s.decodeMs(count, context, d.inUse)
+	if !s.rules.Fused || !b.computesPrompts() {
+		return s.decodeMs(d.decodes, d.context, d.inUse)
 	}
-	count, context = count-d.ended, context-d.endedContext
+	count, context := d.decodeTokens(true), d.context-d.endedContext
 	if count <= 0 {
 		return 0
 	}
