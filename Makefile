@@ -286,6 +286,13 @@ accuracy: $(ACCURACY_INSTALLED) ## Replay the public measurements and write the 
 	$(ACCURACY_BIN)/python tests/accuracy/table.py --write docs/accuracy.md --keep build/accuracy
 	$(ACCURACY_BIN)/python tests/accuracy/errors.py --write gocore/calibration/shipped/errors.json
 
+# AISIMULATE=PROGRAM of an environment of its own with a pre-release of the wheel, which has its data in it (1.5 GB):
+# pip install --pre --only-binary :all: aisimulate
+.PHONY: accuracy-peer
+accuracy-peer: $(ACCURACY_INSTALLED) ## Compare errors with those of AISimulate, nothing fitted (AISIMULATE=PROGRAM)
+	@test -n "$(AISIMULATE)" || { echo "make accuracy-peer: give AISIMULATE=PROGRAM; see docs/accuracy.md" >&2; exit 2; }
+	$(ACCURACY_BIN)/python tests/accuracy/peer.py $(AISIMULATE)
+
 profiles: $(ACCURACY_INSTALLED) ## Fit the calibration profile that is part of the program to the public measurements (1 GB)
 	$(ACCURACY_BIN)/python -m dynamo.calibrate examples/measured/silicon_sample.csv \
 		--resume build/profiles.jsonl -o gocore/calibration/shipped/profile.json --fold-profiles examples/calibration/folds
